@@ -65,7 +65,7 @@ func explainPacket(ctx context.Context, node string, q page.Question, read nodes
 		}
 	}
 	o := explain.Options{From: q.From, To: q.To, Namespace: "default", Output: "json"}
-	a, err := explain.Run(ctx, o, explain.Ask(read), io.Discard)
+	a, err := explain.Run(ctx, o, read, io.Discard)
 	switch {
 	case err != nil:
 		return nil, err

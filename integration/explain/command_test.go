@@ -84,7 +84,7 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints"}, pod, "--to=svc/web:"+p.String()+"-0")
 			r.expect(0, []string{"1 of 2 endpoints has weight 0: " + r.servers[0].AddrPort(f, daemon.TargetPort).String()}, pod, at(drained, model.KindClusterIP))
 			r.expect(0, []string{"because hints assign it to other zones: " + r.servers[1].AddrPort(f, daemon.TargetPort).String()}, pod, at(zoned, model.KindClusterIP))
-			r.expect(0, []string{"asks for default/web", "Service default/younger"}, outside, at(web, model.KindExternalIP))
+			r.expect(0, []string{"default/web:", "Service default/younger"}, outside, at(web, model.KindExternalIP))
 			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
 			r.expect(1, []string{"rejected with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web

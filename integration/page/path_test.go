@@ -25,6 +25,9 @@ func journey() *explain.Report {
 	there := func(node, chain, text string) *explain.NodeAnswer {
 		return &explain.NodeAnswer{Node: node, Answer: &answer.Answer{Steps: []path.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
 	}
+	at := func(address string, back *answer.Reply) answer.Endpoint {
+		return answer.Endpoint{Address: address, Port: 8080, Probability: 1. / 3, Sees: "10.244.1.7", Reply: back}
+	}
 	delivered := &answer.Reply{Verdict: answer.ReplyDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
 	return &explain.Report{
 		Schema: 1, Arrives: answer.Sometimes,
@@ -35,9 +38,9 @@ func journey() *explain.Report {
 			Causes:  []explain.Cause{{Object: "NetworkPolicy shop/web", Field: "spec.ingress", Text: "a rule of another program on node-3 drops it"}},
 			Client:  explain.NodeAnswer{Node: "node-1", Answer: clients},
 			Endpoints: []explain.Endpoint{
-				{Address: "10.244.1.9:8080", Pod: "shop/web-1", Node: "node-1", Probability: 1. / 3, Sees: "10.244.1.7", Arrives: answer.Always, Reply: delivered},
-				{Address: "10.244.2.5:8080", Pod: "shop/web-2", Node: "node-2", Probability: 1. / 3, Sees: "10.244.1.7", Arrives: answer.Always, Reply: delivered, There: there("node-2", "FLANNEL-FWD", "accepted by rule 7")},
-				{Address: "10.244.3.8:8080", Pod: "shop/web-3", Node: "node-3", Probability: 1. / 3, Sees: "10.244.1.7", Arrives: answer.Never, Why: "dropped by chain policy of table ip filter", There: there("node-3", "policy", "drop: rule 12")},
+				{Endpoint: at("10.244.1.9", delivered), Pod: "shop/web-1", On: "node-1", Arrives: answer.Always},
+				{Endpoint: at("10.244.2.5", delivered), Pod: "shop/web-2", On: "node-2", Arrives: answer.Always, There: there("node-2", "FLANNEL-FWD", "accepted by rule 7")},
+				{Endpoint: at("10.244.3.8", nil), Pod: "shop/web-3", On: "node-3", Arrives: answer.Never, Why: "dropped by chain policy of table ip filter", There: there("node-3", "policy", "drop: rule 12")},
 			},
 		}},
 		Differences: []explain.Difference{{Node: "node-2", Text: "it does not know endpoint 10.244.3.8:8080", Lag: "requests to the API server fail since 21:04:11"}},

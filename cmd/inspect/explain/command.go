@@ -54,6 +54,10 @@ and YAML, "arrives" (by the rules) and "answers" (as observed) are always, somet
 unknown. With --trace it is 0 if this node sent or delivered every packet shown, 1 if it
 dropped, rejected or lost one or if none came before --timeout, and 2 otherwise.
 
+With packets as arguments, each FROM,TO, print the answers about all of them in JSON, as values
+and without sentences, with what the running kube-vmap knows of the Service --name: kubectl vmap
+explain requests this.
+
 At most 1,024 choices of one pick are examined, and 4,096 paths in all; further endpoints are
 assumed to be like those, and "unseen" is their probability.`
 
@@ -64,7 +68,7 @@ func NewCommand() *cobra.Command {
 	var isTrace bool
 	var socket string
 	cmd := &cobra.Command{
-		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT]",
+		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT] | FROM,TO...",
 		Short: "Explain what would happen to a packet, hook by hook",
 		Long:  help,
 		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
@@ -72,9 +76,13 @@ func NewCommand() *cobra.Command {
   kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json
   kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'
   kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
+			if o.Packets = args; len(args) > 0 {
+				return asTrouble(RunAll(cmd.Context(), o, ask, cmd.OutOrStdout()))
+			}
 			if isTrace {
 				if err := o.resolve(cmd.Context(), ask); err != nil {
 					return exit.TroubleError(err)
@@ -93,6 +101,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.From, "from", "", "`address` of the client, optionally with its port")
 	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol, or svc/NAME[:PORT]")
 	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Service in --to")
+	f.StringVar(&o.Name, "name", "", "with packets as arguments: the `name` of the Service that they are for")
 	f.DurationVar(&o.Observe, "observe", time.Second,
 		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
 	f.BoolVar(&o.Probe, "probe", false, "connect to the endpoints from this node (TCP), to see whether they answer")
@@ -103,6 +112,14 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&isTrace, "trace", false, "follow live packets instead")
 	live.addTo(f)
 	return cmd
+}
+
+// asTrouble returns an error as one of a command that could not find its answer.
+func asTrouble(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.TroubleError(err)
 }
 
 func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {

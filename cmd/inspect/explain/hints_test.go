@@ -63,8 +63,8 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Answer {
 	t.Helper()
 	a := newAnswer(w)
-	addHints(t.Context(), a, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil }, w.Packet, 0)
-	return a
+	a.Interpret(&answer.Response{Document: d, Process: "answers"}, "")
+	return &a
 }
 
 func TestHintsComeFromTheProcess(t *testing.T) {
@@ -166,11 +166,14 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 		d.Services[0].Ports[0].Frontends[0].Kind = tc.doc
 		w := asked(model.IPv6, model.UDP, 80, tc.o, "shop/web:http")
 		w.Kind = tc.tables
-		got, observed := newAnswer(w), time.Duration(-1)
-		addHints(t.Context(), got, func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+		r, observed := &answer.Response{Answers: []answer.Answer{newAnswer(w)}, Process: "answers"}, time.Duration(-1)
+		o := Options{Observe: time.Second}
+		r.Document, _ = o.document(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 			observed = q.Observe
 			return d, nil
-		}, w.Packet, time.Second)
+		}, r)
+		got := &r.Answers[0]
+		got.Interpret(r, "")
 		if text := got.Text(); observed != tc.observed || !strings.Contains(text, tc.want) {
 			t.Errorf("observed for %s, want %s; no %q in %s", observed, tc.observed, tc.want, text)
 		}
@@ -180,9 +183,7 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 func TestNoProcessIsReported(t *testing.T) {
 	w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 	got := newAnswer(w)
-	addHints(t.Context(), got, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
-		return nil, client.ErrNotRunning
-	}, w.Packet, 0)
+	got.Interpret(&answer.Response{Process: client.ErrNotRunning.Error() + ". So this is what the kernel's tables hold"}, "")
 	text := got.Text()
 	for _, want := range []string{"no kube-vmap answers. So this is what the kernel's tables hold", "shop/web:http (External)"} {
 		if !strings.Contains(text, want) {
@@ -225,26 +226,10 @@ func TestArrivesSumsUp(t *testing.T) {
 		if tc.change != nil {
 			tc.change(&w)
 		}
-		got := newAnswer(w)
+		got := hinted(t, w, nil)
 		text, left := got.Text(), w.Flow != nil && w.Flow.Left
 		if got.Arrives != tc.arrives || !strings.Contains(text, tc.says) || strings.Contains(text, "no new connection would go there") != left {
 			t.Errorf("%s: arrives %s, want %s\n%s", name, got.Arrives, tc.arrives, text)
-		}
-	}
-}
-
-// TestProblemsOfOtherAddressesAreNoHints has conflicts about the address, and one of which it is a prefix.
-func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
-	for _, f := range model.Families {
-		to := netip.MustParseAddrPort(map[model.Family]string{model.IPv4: "10.96.0.1:80", model.IPv6: "[fd00::1]:80"}[f])
-		for held, want := range map[string]bool{
-			to.String() + "/tcp": true, netip.AddrPortFrom(to.Addr(), 9).String() + "/udp": true,
-			netip.AddrPortFrom(to.Addr().Next(), 80).String() + "/tcp": false, "*:30080/tcp": false,
-		} {
-			p := nodestatus.Problem{Reason: model.ProblemConflict, Args: nodestatus.Args{Names: []string{held}}}
-			if got := concerns(&p, to.Addr()); got != want {
-				t.Errorf("%s concerns %s: %t", held, to.Addr(), got)
-			}
 		}
 	}
 }
@@ -289,7 +274,7 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen
-		got := newAnswer(w)
+		got := hinted(t, w, nil)
 		var encoded strings.Builder
 		if err := got.Print(&encoded, "json"); err != nil {
 			t.Fatal(err)
@@ -311,7 +296,7 @@ func TestEveryReasonHasASentence(t *testing.T) {
 		simulate.ReasonNoService, simulate.ReasonInvalid, simulate.ReasonFault,
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Because: simulate.Because{Reason: r}}, "")
-		if o := newAnswer(w).Outcomes[0]; o.Reason != string(r) || o.Because == "" {
+		if o := hinted(t, w, nil).Outcomes[0]; o.Reason != string(r) || o.Because == "" {
 			t.Errorf("%s: %+v", r, o)
 		}
 	}
@@ -401,10 +386,10 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: list}, "shop/web:http")
 				w.Packet.From, w.In, w.ClientVia = client, "eth0", client
 				a := newAnswer(w)
-				if a.Arrives != "always" {
-					t.Fatalf("arrives %s", a.Arrives)
+				if arrives := a.Arrival(); arrives != "always" {
+					t.Fatalf("arrives %s", arrives)
 				}
-				locate(a, w, d)
+				a.Interpret(&answer.Response{Document: d}, "")
 				for _, e := range a.Outcomes[0].Endpoints {
 					if want := !masquerade && e.Address == families[f].other; e.Reply.Bypasses != want || want != (e.Reply.Verdict == answer.ReplyNotAccepted) {
 						t.Errorf("%s %s, masquerade %t: %s: %+v", f, p, masquerade, e.Address, e.Reply)
@@ -413,23 +398,6 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				if (a.Arrives == "always") != masquerade {
 					t.Errorf("%s %s, masquerade %t: arrives %s", f, p, masquerade, a.Arrives)
 				}
-			}
-		}
-	}
-}
-
-// TestEndpointNodeIsThatOfALivePort has an address whose former port has no node.
-func TestEndpointNodeIsThatOfALivePort(t *testing.T) {
-	for _, f := range model.Families {
-		d := document(f, model.TCP)
-		list := &d.Services[0].Ports[0].Endpoints
-		live := (*list)[0]
-		gone := live
-		gone.Node = ""
-		for _, all := range [][]nodestatus.Endpoint{{gone, live}, {live, gone}} {
-			*list = all
-			if n := endpointNodes(d)[live.Address]; n != live.Node || n == "" {
-				t.Errorf("%s is on %q, want %q", live.Address, n, live.Node)
 			}
 		}
 	}

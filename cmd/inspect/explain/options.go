@@ -21,7 +21,11 @@ type Options struct {
 	From, To  string
 	Interface string // on which the packet arrives
 	Output    string // text, json, yaml
-	Namespace string // of a Service that To names
+	// Namespace is that of a Service that To or Name names.
+	Namespace string
+	// Packets are "FROM,TO" each, instead of From and To; Name is the Service that they are for.
+	Packets []string
+	Name    string
 	// Observe is how long to observe whether endpoints respond.
 	Observe time.Duration
 	// Probe asks endpoints by a connect.
@@ -44,6 +48,22 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 			p.From, model.FamilyOf(p.From), p.To.Addr(), p.Family())
 	}
 	return p, nil
+}
+
+// packets returns those of Packets.
+func (o Options) packets() (list []simulate.Packet, err error) {
+	for _, text := range o.Packets {
+		var whole bool
+		if o.From, o.To, whole = strings.Cut(text, ","); !whole {
+			return nil, fmt.Errorf("unknown argument %.100q: write packets as FROM,TO, or give --from and --to", text)
+		}
+		p, err := o.Packet()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }
 
 // parseFrom reads "10.244.1.7", "10.244.1.7:40000", "fd00::7", "[fd00::7]:40000".
@@ -115,7 +135,7 @@ func parseServiceRef(text, namespace string) (serviceRef, error) {
 }
 
 // resolve replaces the name of a Service in --to by its ClusterIP, of the client's family.
-func (o *Options) resolve(ctx context.Context, ask Ask) error {
+func (o *Options) resolve(ctx context.Context, ask nodestatus.Source) error {
 	kind, _, named := strings.Cut(o.To, "/")
 	isService := named && slices.Contains(servicePrefixes, kind)
 	for flag, text := range map[string]string{"--from": o.From, "--to": o.To} {

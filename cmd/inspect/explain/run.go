@@ -1,31 +1,36 @@
 // Package explain is the command that explains what would happen to a packet.
 //
-//	--from, --to --> Packet --> simulation of the kernel's rules --+
-//	                                                               +--> Answer --> text, JSON, YAML
-//	status socket --> what only the running process knows ---------+
+//	--from, --to --> Packets --> simulation of the kernel's rules --+
+//	                                                                +--> Response
+//	status socket --> what only the running process knows ----------+       |
+//	                                     text, JSON, YAML <-- Interpret <---+
 //
 // The kernel alone decides the answer. The process, if it answers, adds hints that the
 // kernel does not have: why endpoints are not used, problems of objects, and which ports
-// an address has.
+// an address has. For kubectl vmap explain, a node answers about many packets in one command,
+// and package answer interprets the response there.
 package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
 )
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
-func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Answer, error) {
+func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer) (*answer.Answer, error) {
 	if err := o.resolve(ctx, ask); err != nil {
 		return nil, err
 	}
@@ -36,57 +41,162 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*answer.Ans
 	if err := answer.Outputs.Check(o.Output); err != nil {
 		return nil, err
 	}
-	result, err := simulatePacket(ctx, p, o.Interface)
+	r, err := o.respond(ctx, ask, []simulate.Packet{p})
 	if err != nil {
 		return nil, err
 	}
-	a := newAnswer(result)
-	d := addHints(ctx, a, ask, p, o.Observe)
-	locate(a, result, d)
-	if err := observe(a, p.Protocol, d); err != nil {
-		return nil, err
+	a := &r.Answers[0]
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
 	}
-	if o.Probe {
-		probe(ctx, a, p)
+	a.Interpret(r, "")
+	if o.Probe && p.Protocol != model.TCP {
+		a.Hints = append(a.Hints, "--probe asked no endpoint: only over TCP is it certain what an answer or its absence "+
+			"means")
 	}
-	a.Answers = a.Count().Answers()
 	return a, a.Print(stdout, o.Output)
 }
 
-// simulatePacket simulates the packet with the kernel's rules. Without a table of ours that is an
-// error, unless the node was returned to kube-proxy.
-func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result simulate.Result, err error) {
+// RunAll prints a response about the packets of the arguments, in JSON: values only.
+func RunAll(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer) error {
+	packets, err := o.packets()
+	if err != nil {
+		return err
+	}
+	r, err := o.respond(ctx, ask, packets)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(r)
+}
+
+// respond simulates packets, and adds what the running process knows of their Services, and how
+// endpoints respond.
+func (o *Options) respond(ctx context.Context, ask nodestatus.Source, packets []simulate.Packet) (*answer.Response, error) {
+	r := &answer.Response{Schema: answer.Schema, Answers: make([]answer.Answer, len(packets))}
+	if err := o.simulate(ctx, r, packets); err != nil {
+		return nil, err
+	}
+	d, err := o.document(ctx, ask, r)
+	if r.Document, r.Process = d, "answers"; err != nil {
+		r.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the " +
+			"objects behind them; kube-vmap diff --manifests compares both"
+	}
+	if err := observe(r, packets); err != nil {
+		return nil, err
+	}
+	if o.Probe {
+		probe(ctx, r, packets)
+	}
+	return r, nil
+}
+
+// document returns what the running process knows of the Services of the packets. It may observe
+// once how endpoints respond, if a packet goes to one.
+func (o *Options) document(ctx context.Context, ask nodestatus.Source, r *answer.Response) (d *nodestatus.Document, err error) {
+	queries, delivers := o.queries(r)
+	if len(queries) == 0 { // an address of no Service that the tables have
+		if d, err = ask(ctx, nodestatus.Query{Brief: true}); err != nil {
+			return nil, err
+		}
+		for i := range r.Answers {
+			if s := r.Answers[i].ServiceAt(d); s != nil && len(queries) == 0 {
+				queries = append(queries, nodestatus.Query{Namespace: s.Namespace, Name: s.Name})
+			}
+		}
+		d.Services = slices.DeleteFunc(d.Services, func(s nodestatus.Service) bool {
+			return !slices.ContainsFunc(r.Answers, func(a answer.Answer) bool { return a.Concerns(d, &s) })
+		})
+	}
+	for i, q := range queries {
+		if delivers && i == 0 {
+			q.Observe = o.Observe
+		}
+		more, err := ask(ctx, q)
+		switch {
+		case err != nil:
+			return nil, err
+		case i == 0:
+			d = more
+		default:
+			d.Services = append(d.Services, more.Services...)
+		}
+	}
+	return d, nil
+}
+
+// queries returns those for the Service of the options and for the Services that have the packets,
+// and whether a packet goes to an endpoint.
+func (o *Options) queries(r *answer.Response) (list []nodestatus.Query, delivers bool) {
+	add := func(namespace, name string) {
+		if q := (nodestatus.Query{Namespace: namespace, Name: name}); name != "" && !slices.Contains(list, q) {
+			list = append(list, q)
+		}
+	}
+	add(o.Namespace, o.Name)
+	for i := range r.Answers {
+		a := &r.Answers[i]
+		namespace, rest, _ := strings.Cut(a.Service, "/")
+		name, _, _ := strings.Cut(rest, ":")
+		add(namespace, name)
+		delivers = delivers || slices.ContainsFunc(a.Outcomes, func(o answer.Outcome) bool {
+			return o.Verdict == answer.VerdictDelivered
+		})
+	}
+	return list, delivers
+}
+
+// simulate simulates the packets with the kernel's rules. Without a table of ours that is an error
+// of a packet, unless the node was returned to kube-proxy.
+func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []simulate.Packet) (err error) {
 	state, err := kubeproxy.ReadTakeoverState(0)
 	if err != nil {
-		return result, err
+		return err
 	}
-	w, err := livenode.Open(livenode.Config{
+	node, err := livenode.Open(livenode.Config{
 		Interrupted: ctx.Err,
 		WithoutOurs: strings.HasPrefix(state, kubeproxy.StateReturned),
 	})
 	if err != nil {
-		return result, err
+		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	result, err = w.Run(p, in)
-	switch {
-	case errors.Is(err, simulate.ErrNoTable):
-		return result, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
-			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
-	case errors.Is(err, simulate.ErrNoRoute) && in == "":
-		return result, fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
+	defer func() { err = errors.Join(err, node.Close()) }()
+	for i, p := range packets {
+		result, err := node.Run(p, o.Interface)
+		switch {
+		case ctx.Err() != nil, len(packets) == 1 && err != nil:
+			return explainError(err, p, o.Interface)
+		case err != nil:
+			r.Answers[i] = answer.Answer{Error: explainError(err, p, o.Interface).Error()}
+		default:
+			r.Answers[i] = newAnswer(result)
+		}
 	}
-	return result, err
+	return nil
 }
 
-func newAnswer(w simulate.Result) *answer.Answer {
+func explainError(err error, p simulate.Packet, in string) error {
+	switch {
+	case errors.Is(err, simulate.ErrNoTable):
+		return fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
+			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
+	case errors.Is(err, simulate.ErrNoRoute) && in == "":
+		return fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
+	}
+	return err
+}
+
+// newAnswer returns the values of a simulation.
+func newAnswer(w simulate.Result) answer.Answer {
 	p := w.Packet
-	a := &answer.Answer{
-		Schema: answer.Schema,
-		From:   p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
+	a := answer.Answer{
+		From: p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In, ToNode: w.ToNode,
 		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unexplored, Faults: w.Faults,
 		NotFollowed: w.NotFollowed,
-		Outcomes:    outcomes(w.Outcomes, w), Otherwise: outcomes(w.IfNew, w), OtherwiseUnseen: w.IfNewUnexplored,
+		Outcomes:    outcomes(w.Outcomes, w.Packet), Otherwise: outcomes(w.IfNew, w.Packet), OtherwiseUnseen: w.IfNewUnexplored,
+	}
+	if w.ClientVia.IsValid() {
+		a.Via = w.ClientVia.String()
 	}
 	if w.Affinity != nil {
 		a.Affinity = &answer.Affinity{
@@ -104,37 +214,24 @@ func newAnswer(w simulate.Result) *answer.Answer {
 	for _, f := range w.Flows {
 		a.Connections = append(a.Connections, connection(f))
 	}
-	a.Arrives = a.Arrival()
 	return a
 }
 
-func outcomes(list []simulate.Outcome, w simulate.Result) (out []answer.Outcome) {
+func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome) {
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: o.By, Reason: string(o.Because.Reason),
-			Because: answer.BecauseText(string(o.Because.Reason), o.Because.Fault),
-			Field:   becauseField(o.Because.Reason, w.Kind),
+			How: o.How, By: o.By, Reason: string(o.Because.Reason), Fault: o.Because.Fault,
 		}
 		for _, e := range o.Endpoints {
 			n.Endpoints = append(n.Endpoints, answer.Endpoint{
 				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
-				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, w.Packet),
+				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, p),
 			})
 		}
 		out = append(out, n)
 	}
 	return out
-}
-
-func becauseField(r simulate.Reason, kind string) string {
-	switch r {
-	case simulate.ReasonNoLocalEndpoint:
-		return localField(kind)
-	case simulate.ReasonSourceRanges:
-		return findings.FieldSourceRanges
-	}
-	return ""
 }
 
 func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
@@ -143,8 +240,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		By: r.By, Reason: string(r.Because.Reason),
-		Because: answer.BecauseText(string(r.Because.Reason), r.Because.Fault),
+		By: r.By, Reason: string(r.Because.Reason), Fault: r.Because.Fault,
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted

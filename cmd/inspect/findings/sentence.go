@@ -16,8 +16,11 @@ import (
 
 // Sentence returns the finding in words. They are made here only, from the text of the
 // reason (reasons.go) and the arguments, and nothing else reads them.
-func (f *Finding) Sentence() string {
-	return (&sentence{Finding: f, where: "this node"}).String()
+func (f *Finding) Sentence() string { return f.SentenceAt("this node") }
+
+// SentenceAt returns the words of [Finding.Sentence] with another name for the node.
+func (f *Finding) SentenceAt(node string) string {
+	return (&sentence{Finding: f, where: node}).String()
 }
 
 // WithTexts sets the texts of findings, for JSON.

@@ -86,6 +86,18 @@ func Clean(s string) string {
 	}, s)
 }
 
+// CleanText returns a text of several lines for a terminal: control characters, with which a node
+// or an object could write anything there, become question marks. So do those that reverse the
+// order of others, and separators of lines and paragraphs.
+func CleanText(text string) string { return strings.Map(cleanRune, text) }
+
+func cleanRune(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
+		return '?'
+	}
+	return r
+}
+
 // Widths of columns, as kubectl has them.
 const (
 	minWidth = 6

@@ -22,7 +22,7 @@ func sixWays(change func(*Way)) *Report {
 			w.Causes = []Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
 			w.Client.Node = "node-1"
 			w.Client.Answer = &answer.Answer{Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{{Sees: w.From}}}}}
-			w.Endpoints = []Endpoint{{Address: at, Node: "node-2", Probability: 1, Sees: w.From, Arrives: answer.Never, Why: "dropped on the way to " + at}}
+			w.Endpoints = []Endpoint{{Endpoint: answer.Endpoint{Address: addrPort(at).Addr().String(), Port: 8080, Probability: 1, Sees: w.From}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}
 			change(&w)
 			r.Ways = append(r.Ways, w)
 		}
@@ -39,7 +39,7 @@ func TestWaysThatAreEqualUpToAddressesAreOneBlock(t *testing.T) {
 	}{
 		{"all", func(*Way) {}, []string{title + " (alike: [fd00:96::1]:80/tcp, 10.96.0.1:80/udp, [fd00:96::1]:80/udp, 10.96.0.1:80/sctp, [fd00:96::1]:80/sctp)\n"}},
 		{
-			"one protocol", func(w *Way) { w.Verdict += map[bool]string{true: " with a reset"}[w.Protocol == "tcp"] },
+			"one protocol", func(w *Way) { w.Answers = map[bool]string{true: answer.Never}[w.Protocol == "tcp"] },
 			[]string{title + " (alike: [fd00:96::1]:80/tcp)\n", "10.244.1.3 -> 10.96.0.1:80/udp, ClusterIP of shop/web:udp (alike: [fd00:96::1]:80/udp, "},
 		},
 		{
@@ -53,7 +53,7 @@ func TestWaysThatAreEqualUpToAddressesAreOneBlock(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			text := sixWays(tc.change).Text(false)
-			before, _, _ := strings.Cut(text, "\nThe way of ")
+			before, _, _ := strings.Cut(text, "\nPath of ")
 			if got := strings.Split(strings.TrimSpace(before), "\n\n")[1:]; len(got) != len(tc.titles) {
 				t.Errorf("%d blocks:\n%s", len(got), text)
 			}
@@ -62,7 +62,7 @@ func TestWaysThatAreEqualUpToAddressesAreOneBlock(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, text)
 				}
 			}
-			if strings.Count(text, "The way of ") != 1 {
+			if strings.Count(text, "Path of ") != 1 {
 				t.Error(text)
 			}
 		})

@@ -45,7 +45,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 	if found {
 		b.addContested(w, d)
 		for _, f := range findings.Of(d) {
-			if w.concerns(&f) && (w.holder == "" || f.Message == w.holder) &&
+			if b.isOfService(&f) && w.concerns(&f) && (w.holder == "" || f.Message == w.holder) &&
 				!(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
 				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: b.sentence(&f)})
 			}
@@ -59,9 +59,16 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			continue // its hints are about what was found
 		}
 		for _, hint := range n.Answer.Hints {
-			w.addCause(Cause{Text: "node " + n.Node + ": " + n.named(hint)})
+			w.addCause(Cause{Text: "node " + n.Node + ": " + hint})
 		}
 	}
+}
+
+// isOfService reports whether a finding is about the Service of the packets, or about none. A node
+// may know another Service, too, which holds the address.
+func (b *builder) isOfService(f *findings.Finding) bool {
+	namespace, name := b.service()
+	return f.Name == "" || f.Name == name && f.Namespace == namespace
 }
 
 // podReasons are the reasons of findings that the pods explain better.
@@ -76,7 +83,7 @@ func (b *builder) sentence(f *findings.Finding) string {
 		}
 		return ""
 	})
-	return f.Sentence()
+	return f.SentenceAt(b.first)
 }
 
 func (w *Way) addCause(c Cause) {

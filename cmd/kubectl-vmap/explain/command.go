@@ -150,17 +150,67 @@ func (c *clusterNodes) node(ctx context.Context, name string) (nodes.Node, error
 }
 
 // Explain implements [Nodes].
-func (c *clusterNodes) Explain(ctx context.Context, node string, args []string) (*answer.Answer, error) {
+func (c *clusterNodes) Explain(ctx context.Context, node string, q Query) (*answer.Response, error) {
 	n, err := c.node(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	a := &answer.Answer{}
-	args = append([]string{"explain", "--output=json"}, args...)
-	if err := c.Patient(working).JSON(ctx, n, answer.Schema, a, args...); err != nil {
+	r := &answer.Response{}
+	err = c.Patient(working+q.Observe).JSON(ctx, n, answer.Schema, r, q.args()...)
+	if old := (*nodes.VersionError)(nil); errors.As(err, &old) {
+		return c.explainBefore(ctx, n, q)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return r, nil
+}
+
+// args returns the arguments of kube-vmap, in the form that deploy/kubectl permits.
+func (q Query) args() []string {
+	args := append([]string{"explain"}, q.flags()...)
+	if q.Name != "" {
+		args = append(args, "--namespace="+q.Namespace, "--name="+q.Name)
+	}
+	for _, p := range q.Packets {
+		args = append(args, p.String())
+	}
+	return args
+}
+
+func (q Query) flags() []string {
+	flags := []string{"--observe=" + q.Observe.String()}
+	if q.Probe {
+		flags = append(flags, "--probe")
+	}
+	return flags
+}
+
+// explainBefore is [clusterNodes.Explain] of nodes with schema 1, which answer about one packet at
+// a time, and without their document. It goes with the next release.
+func (c *clusterNodes) explainBefore(ctx context.Context, n nodes.Node, q Query) (*answer.Response, error) {
+	r := &answer.Response{Answers: make([]answer.Answer, len(q.Packets)), Process: "answers"}
+	once := q
+	once.Observe = 0
+	each(len(q.Packets), func(i int) {
+		from, to, _ := strings.Cut(q.Packets[i].String(), ",")
+		args := append([]string{"explain", "--output=json", "--from=" + from, "--to=" + to}, once.flags()...)
+		if err := c.Patient(working).JSON(ctx, n, answer.Schema, &r.Answers[i], args...); err != nil {
+			r.Answers[i].Error = err.Error()
+		}
+	})
+	if q.Name == "" && len(q.Packets) > 0 {
+		service, rest, _ := strings.Cut(r.Answers[0].Service, "/")
+		q.Namespace = service
+		q.Name, _, _ = strings.Cut(rest, ":")
+	}
+	if q.Name == "" {
+		r.Document = &nodestatus.Document{Source: nodestatus.FromDaemon, Ready: true}
+		return r, nil
+	}
+	d, err := c.Cluster.Document(ctx, n, nodestatus.Query{Namespace: q.Namespace, Name: q.Name, Observe: q.Observe})
+	r.Document = d
+	return r, err
 }
 
 // Document implements [Nodes].

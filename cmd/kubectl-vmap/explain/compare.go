@@ -19,16 +19,17 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
-// compare adds what nodes know otherwise than the API server. Nodes that differ are asked
-// again after a moment, since objects change all the time and reach each node on its own.
+// compare adds what nodes know otherwise than the API server. Nodes that differ are read
+// again after a moment, since objects change all the time and reach each node on its own. What a
+// node knew before is no difference, if it does not answer again.
 func (b *builder) compare(ctx context.Context) error {
 	s := b.destination.Service
 	if s == nil || s.Labels[labelProxyName] != "" {
 		return nil
 	}
 	var differing []string
-	for node, d := range b.documents {
-		if len(b.differences(node, d)) > 0 {
+	for _, node := range slices.SortedFunc(maps.Keys(b.documents), findings.CompareNames) {
+		if len(b.differences(node, b.documents[node])) > 0 {
 			differing = append(differing, node)
 		}
 	}
@@ -43,12 +44,18 @@ func (b *builder) compare(ctx context.Context) error {
 	if err := b.readSlices(ctx); err != nil {
 		return err
 	}
-	observed := b.documents[b.first]
-	each(len(differing), func(i int) { b.readDocument(ctx, differing[i], 0) })
-	for _, node := range slices.Sorted(maps.Keys(b.documents)) {
-		b.report.Differences = append(b.report.Differences, b.differences(node, b.documents[node])...)
-	}
-	b.documents[b.first] = observed
+	q := nodestatus.Query{}
+	q.Namespace, q.Name = b.service()
+	differences := make([][]Difference, len(differing))
+	each(len(differing), func(i int) {
+		node := differing[i]
+		if d, err := b.Nodes.Document(ctx, node, q); err != nil {
+			b.silent(node, "what it knows about the Service was not read again: "+err.Error())
+		} else {
+			differences[i] = b.differences(node, d)
+		}
+	})
+	b.report.Differences = append(b.report.Differences, slices.Concat(differences...)...)
 	return nil
 }
 
@@ -66,7 +73,7 @@ func (b *builder) differences(node string, d *nodestatus.Document) (out []Differ
 		}
 	}
 	add("does not have %s", b.lacking(d))
-	want, got := sliceEndpoints(b.slices, b.destination.Service), documentEndpoints(d)
+	want, got := sliceEndpoints(b.slices, b.destination.Service), b.documentEndpoints(d)
 	all := maps.Clone(want)
 	maps.Copy(all, got)
 	var lacks, extra, ready, unready []string
@@ -128,9 +135,12 @@ func hasPort(s *corev1.Service, p discoveryv1.EndpointPort) bool {
 	})
 }
 
-func documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
+func (b *builder) documentEndpoints(d *nodestatus.Document) map[endpointKey]bool {
 	out := map[endpointKey]bool{}
-	for _, p := range d.EachPort() {
+	for s, p := range d.EachPort() {
+		if s.Name != b.destination.Service.Name || s.Namespace != b.destination.Service.Namespace {
+			continue // another one, which holds the address
+		}
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
 			if e.Port == 0 || e.Reason == nodestatus.ReasonGone {

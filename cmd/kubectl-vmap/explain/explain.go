@@ -13,26 +13,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 )
 
-// Nodes asks kube-vmap on nodes.
+// Nodes requests what kube-vmap on nodes knows, each by one command there.
 type Nodes interface {
-	Explain(ctx context.Context, node string, args []string) (*answer.Answer, error)
+	Explain(ctx context.Context, node string, q Query) (*answer.Response, error)
 	Document(ctx context.Context, node string, q nodestatus.Query) (*nodestatus.Document, error)
 }
 
-const (
-	// maxFollowed is to how many nodes of endpoints a packet is followed.
-	maxFollowed = 10
-	// maxAsked is how many nodes are asked at the same time.
-	maxAsked = 16
-)
+// A Query has the packets that a node explains, and the Service that they are for, if it is known.
+type Query struct {
+	Packets         []resolve.Packet
+	Namespace, Name string
+	Observe         time.Duration
+	Probe           bool
+}
+
+// maxFollowed is to how many nodes of endpoints a packet is followed.
+const maxFollowed = 10
 
 // An Explainer answers questions about packets.
 type Explainer struct {
@@ -61,18 +63,22 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 	if err != nil {
 		return nil, fmt.Errorf("--to: %w", err)
 	}
-	entries := []resolve.Object{client.Object}
+	entries, note := []resolve.Object{client.Object}, ""
 	if client.Outside() {
-		if entries, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
+		if entries, note, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
 			return nil, fmt.Errorf("--node: %w", err)
 		}
 	}
 	b := &builder{
 		Explainer: e, client: client, destination: destination, names: map[netip.Addr]resolve.Object{},
+		documents: map[string]*nodestatus.Document{},
 		report: &Report{
 			Schema: Schema, From: client.Object, To: destination.Object,
 			Notes: slices.Concat(client.Notes, destination.Notes),
 		},
+	}
+	if note != "" {
+		b.report.Notes = append(b.report.Notes, note)
 	}
 	if err := b.enter(ctx, entries); err != nil {
 		return nil, err
@@ -97,12 +103,10 @@ type builder struct {
 }
 
 func (b *builder) explain(ctx context.Context) (*Report, error) {
-	ways := make([]Way, len(b.packets))
-	each(len(ways), func(i int) { ways[i] = b.askClient(ctx, b.packets[i]) })
-	b.report.Ways = ways
 	if err := b.readService(ctx); err != nil {
 		return nil, err
 	}
+	ways := b.report.Ways
 	for i := range ways {
 		if err := b.addEndpoints(ctx, &ways[i], b.packets[i]); err != nil {
 			return nil, err
@@ -111,9 +115,6 @@ func (b *builder) explain(ctx context.Context) (*Report, error) {
 	b.follow(ctx)
 	if err := b.compare(ctx); err != nil {
 		return nil, err
-	}
-	if b.Probe {
-		b.probe(ctx)
 	}
 	if err := b.readPods(ctx); err != nil {
 		return nil, err
@@ -125,26 +126,25 @@ func (b *builder) explain(ctx context.Context) (*Report, error) {
 		b.addCauses(ctx, &ways[i])
 		arrives = append(arrives, ways[i].Arrives)
 	}
-	b.report.Arrives = either(arrives...)
+	b.report.Arrives = answer.Either(arrives...)
 	for _, e := range b.report.Entries {
-		b.report.Arrives = inTurn(b.report.Arrives, e.Arrives)
+		b.report.Arrives = answer.InTurn(b.report.Arrives, e.Arrives)
 	}
 	b.report.Answers = b.report.responses().Answers()
 	return b.report, nil
 }
 
-// each calls do for 0 to n-1, several at a time.
+// each calls do for 0 to n-1 at the same time. [Nodes] limits the number of commands.
 func each(n int, do func(i int)) {
-	var g errgroup.Group
-	g.SetLimit(maxAsked)
+	var running sync.WaitGroup
 	for i := range n {
-		g.Go(func() error { do(i); return nil })
+		running.Go(func() { do(i) })
 	}
-	_ = g.Wait()
+	running.Wait()
 }
 
-// enter sets the node where packets enter the cluster, and the packets: of several nodes, the
-// one where they fare worst by its rules, since any may get them.
+// enter sets the node where packets enter the cluster, the packets, and the answers of that node:
+// of several nodes, the one where they fare worst by its rules, since any may get them.
 func (b *builder) enter(ctx context.Context, nodes []resolve.Object) (err error) {
 	packets := map[string][]resolve.Packet{}
 	nodes = slices.DeleteFunc(nodes, func(n resolve.Object) bool {
@@ -155,68 +155,94 @@ func (b *builder) enter(ctx context.Context, nodes []resolve.Object) (err error)
 	if len(nodes) == 0 {
 		return err
 	}
-	b.first = nodes[0].Node
-	if len(nodes) > 1 {
-		entries := make([]Entry, len(nodes))
-		each(len(nodes), func(i int) { entries[i] = b.askEntry(ctx, nodes[i].Node, packets[nodes[i].Node]) })
-		slices.SortStableFunc(entries, func(x, y Entry) int { return y.rank() - x.rank() })
-		b.report.Entries, b.first = entries, entries[0].Node
+	ways, entries := make([][]Way, len(nodes)), make([]Entry, len(nodes))
+	each(len(nodes), func(i int) { entries[i], ways[i] = b.askEntry(ctx, nodes[i].Node, packets[nodes[i].Node]) })
+	worst := 0
+	for i := range entries {
+		if entries[i].rank() > entries[worst].rank() {
+			worst = i
+		}
 	}
+	b.first, b.report.Ways = nodes[worst].Node, ways[worst]
 	b.packets = packets[b.first]
+	if len(nodes) > 1 {
+		slices.SortStableFunc(entries, func(x, y Entry) int { return y.rank() - x.rank() })
+		b.report.Entries = entries
+	}
 	return nil
 }
 
-// rank orders entries, the worst last; first those that did not answer, which show no way.
+// rank orders entries, the worst last; first those that did not answer, which show no path.
 func (e *Entry) rank() int {
 	if e.silent {
 		return -1
 	}
-	return slices.Index(arrivals, e.Arrives)
+	return answer.Badness(e.Arrives)
 }
 
-// askEntry asks a node whether packets arrive that enter there, by its rules.
-func (b *builder) askEntry(ctx context.Context, node string, packets []resolve.Packet) Entry {
+// askEntry returns how packets fare that enter at a node, by its rules.
+func (b *builder) askEntry(ctx context.Context, node string, packets []resolve.Packet) (e Entry, ways []Way) {
+	q := Query{Packets: packets, Observe: b.Observe}
+	q.Namespace, q.Name = b.service()
+	list := b.ask(ctx, node, q)
 	var values []string
-	silent := false
-	for _, p := range packets {
-		w := Way{To: p.To.String(), Client: b.ask(ctx, node, p, "--observe=0s")}
-		value := answer.Unknown
-		switch a := w.Client.Answer; {
-		case a == nil:
-			silent = true
-		case b.isUntranslated(&w):
-			value = answer.Never
-		default:
-			value = a.Arrives
+	e.Node = node
+	for i, p := range packets {
+		w := Way{
+			Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(),
+			Client: list[i],
 		}
-		values = append(values, value)
+		value := answer.Unknown
+		if a := w.Client.Answer; a == nil {
+			e.silent = true
+		} else {
+			w.Service, w.Kind, value = a.Service, a.Kind, a.Arrives
+			if b.isUntranslated(&w) {
+				value = answer.Never
+			}
+		}
+		if s, holder := b.destination.Service, w.serviceName(); s != nil && holder != s.Namespace+"/"+s.Name {
+			w.holder = holder
+		}
+		values, ways = append(values, value), append(ways, w)
 	}
-	return Entry{node, either(values...), silent}
+	e.Arrives = answer.Either(values...)
+	return e, ways
 }
 
-// askClient asks the client's node about a packet.
-func (b *builder) askClient(ctx context.Context, p resolve.Packet) Way {
-	w := Way{
-		Family: p.Family().String(), Protocol: p.Protocol.String(), From: p.Source(), To: p.To.String(),
-		Client: b.ask(ctx, b.first, p),
+// ask requests the answers of a node about packets, and keeps its document.
+func (b *builder) ask(ctx context.Context, node string, q Query) []NodeAnswer {
+	out := make([]NodeAnswer, len(q.Packets))
+	for i := range out {
+		out[i].Node = node
 	}
-	if a := w.Client.Answer; a != nil {
-		w.Service, w.Kind = a.Service, a.Kind
+	r, err := b.Nodes.Explain(ctx, node, q)
+	if err == nil && len(r.Answers) != len(q.Packets) {
+		err = fmt.Errorf("the response has %d answers about %d packets", len(r.Answers), len(q.Packets))
 	}
-	if s, holder := b.destination.Service, w.serviceName(); s != nil && holder != s.Namespace+"/"+s.Name {
-		w.holder = holder
-	}
-	return w
-}
-
-// ask asks a node about a packet, with further flags.
-func (b *builder) ask(ctx context.Context, node string, p resolve.Packet, flags ...string) NodeAnswer {
-	a, err := b.Nodes.Explain(ctx, node, append(p.Args(), flags...))
 	if err != nil {
 		b.silent(node, err.Error())
-		return NodeAnswer{Node: node}
+		return out
 	}
-	return NodeAnswer{Node: node, Answer: a}
+	for i := range out {
+		a := &r.Answers[i]
+		if a.Error != "" {
+			b.silent(node, a.Error)
+			continue
+		}
+		a.Interpret(r, node)
+		out[i].Answer = a
+	}
+	if r.Document == nil {
+		b.silent(node, r.Process)
+		return out
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.documents[node] == nil { // a probe does not observe
+		b.documents[node] = r.Document
+	}
+	return out
 }
 
 // silent notes why a node did not answer. All commands that it does not answer have the same

@@ -28,9 +28,9 @@ func TestPacketIsFollowedToEachNode(t *testing.T) {
 		"node-2: 33.33% 10.244.2.2:8080 (pod shop/web-2)", "node-3: 33.33% 10.244.3.2:8080 (pod shop/web-3)")
 	slices.Sort(r.asked)
 	if want := []string{
-		"node-1 --from=10.244.1.3 --to=10.96.55.163:80/tcp",
-		"node-2 --from=10.244.1.3 --to=10.244.2.2:8080/tcp",
-		"node-3 --from=10.244.1.3 --to=10.244.3.2:8080/tcp",
+		"node-1 --observe=1s --namespace=shop --name=web 10.244.1.3,10.96.55.163:80/tcp",
+		"node-2 --observe=0s --namespace=shop --name=web 10.244.1.3,10.244.2.2:8080/tcp",
+		"node-3 --observe=0s --namespace=shop --name=web 10.244.1.3,10.244.3.2:8080/tcp",
 	}; !slices.Equal(r.asked, want) {
 		t.Errorf("asked %q, want %q", r.asked, want)
 	}
@@ -95,7 +95,7 @@ func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 		r.answers["node-1"].Outcomes[0].Endpoints[i].Sees = "192.0.2.1"
 	}
 	r.explain("pod/cart:40000", "svc/web:80")
-	if !slices.Contains(r.asked, "node-2 --from=192.0.2.1 --to=10.244.2.2:8080/tcp") {
+	if !slices.Contains(r.asked, "node-2 --observe=0s --namespace=shop --name=web 192.0.2.1,10.244.2.2:8080/tcp") {
 		t.Error(r.asked)
 	}
 }
@@ -381,7 +381,7 @@ func TestClientOutsideEntersAtANode(t *testing.T) {
 	r.answers["node-2"].To, r.answers["node-2"].Service = "192.0.2.2:30080", "shop/web:tcp-80"
 	report := r.explain("198.51.100.7", "node/node-2:30080")
 	r.expect(report, answer.Always, "198.51.100.7 outside the cluster -> node node-2")
-	if !strings.HasPrefix(r.asked[0], "node-2 --from=198.51.100.7 --to=192.0.2.2:30080/tcp") {
+	if !strings.HasPrefix(r.asked[0], "node-2 --observe=1s 198.51.100.7,192.0.2.2:30080/tcp") {
 		t.Error(r.asked)
 	}
 	if report.Ways[0].Endpoints[0].Pod != "shop/web-2" {
@@ -404,10 +404,10 @@ func TestArrivalIsJoined(t *testing.T) {
 		{[]string{a, n, u}, n, s},
 		{[]string{n, n}, n, n},
 	} {
-		if got := inTurn(tc.values...); got != tc.inTurn {
+		if got := answer.InTurn(tc.values...); got != tc.inTurn {
 			t.Errorf("in turn %v: %s, want %s", tc.values, got, tc.inTurn)
 		}
-		if got := either(tc.values...); got != tc.either {
+		if got := answer.Either(tc.values...); got != tc.either {
 			t.Errorf("either of %v: %s, want %s", tc.values, got, tc.either)
 		}
 	}
@@ -444,4 +444,38 @@ func TestNodePortThatIsNotServedDoesNotArrive(t *testing.T) {
 	}
 	r.expect(r.explain("198.51.100.7", "svc/web"), answer.Never,
 		"Does not arrive: node node-1 does not have 192.0.2.1:30080/tcp of service shop/web, and leaves the packet as it is\n", hint)
+}
+
+// TestEachNodeRunsOneCommand has a dual-stack Service with four ports, and endpoints on ten other
+// nodes; eight packets.
+func TestEachNodeRunsOneCommand(t *testing.T) {
+	r := newRig(t)
+	web, slice := r.objects["web"].(*corev1.Service), r.objects["slice"].(*discoveryv1.EndpointSlice)
+	web.Spec.ClusterIPs = append(web.Spec.ClusterIPs, "fd00:96::1")
+	for i := range 3 {
+		web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "more-" + strconv.Itoa(i), Port: int32(81 + i), Protocol: corev1.ProtocolTCP})
+	}
+	cart := r.objects["cart"].(*corev1.Pod)
+	cart.Status.PodIPs = append(cart.Status.PodIPs, corev1.PodIP{IP: "fd00:244::3"})
+	endpoints := &r.answers["node-1"].Outcomes[0].Endpoints
+	*endpoints, slice.Endpoints = nil, nil
+	for i := range maxFollowed {
+		n := "node-" + strconv.Itoa(10+i)
+		address := "10.244." + strconv.Itoa(10+i) + ".2"
+		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 0.1, Sees: "10.244.1.3", Response: answer.Responds})
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, NodeName: &n})
+		r.answers[n], r.documents[n] = r.answers["node-2"], newDocument()
+	}
+	for _, d := range r.documents { // no node differs, or it would be read again
+		d.Source = nodestatus.FromKernel
+	}
+	report := r.explain("pod/cart", "svc/web")
+	if len(r.asked) != 11 || len(report.Ways) != 8 {
+		t.Errorf("%d commands about %d packets, want 11 about 8:\n%s", len(r.asked), len(report.Ways), strings.Join(r.asked, "\n"))
+	}
+	for _, asked := range r.asked {
+		if n := strings.Count(asked, ","); n != 8 {
+			t.Errorf("%d packets: %s", n, asked)
+		}
+	}
 }

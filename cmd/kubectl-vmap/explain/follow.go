@@ -7,14 +7,11 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/explain/answer"
-	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 )
@@ -65,18 +62,13 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 		if !o.Arrives() {
 			continue
 		}
-		for k := range o.Endpoints {
-			e := &o.Endpoints[k]
-			to := Endpoint{
-				Address: e.At(), Probability: e.Probability, Sees: e.Sees, Reply: e.Reply, Response: e.Response,
-			}
-			if e.Reply != nil {
-				to.back = w.Client.named(e.ReplyText(a, o.Masquerade))
-			}
-			w.addEndpoint(to)
+		for _, e := range o.Endpoints {
+			w.addEndpoint(Endpoint{Endpoint: e, masquerade: o.Masquerade})
 		}
 		if len(o.Endpoints) == 0 {
-			w.addEndpoint(Endpoint{Address: p.To.String(), Probability: o.Probability, Sees: p.From.String()})
+			w.addEndpoint(Endpoint{Endpoint: answer.Endpoint{
+				Address: p.To.Addr().String(), Port: p.To.Port(), Probability: o.Probability, Sees: p.From.String(),
+			}})
 		}
 	}
 	slices.SortStableFunc(w.Endpoints, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
@@ -102,7 +94,7 @@ func addrPort(text string) netip.AddrPort {
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
 	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool {
-		return o.Address == e.Address && o.Sees == e.Sees && o.replyArrives() == e.replyArrives()
+		return o.At() == e.At() && o.Sees == e.Sees && o.Reply.Arrives() == e.Reply.Arrives()
 	})
 	if i < 0 {
 		w.Endpoints = append(w.Endpoints, e)
@@ -114,7 +106,7 @@ func (w *Way) addEndpoint(e Endpoint) {
 // locate sets the pod and node of an endpoint. Those that no EndpointSlice places on a node
 // are searched, if search is set.
 func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
-	at := addrPort(e.Address).Addr()
+	at := addr(e.Address)
 	if b.names[at].Node == "" && search {
 		o, err := b.Resolver.At(ctx, at)
 		if err != nil {
@@ -122,7 +114,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 		}
 		b.names[at] = o
 	}
-	e.Pod, e.Node = b.pod(at), b.names[at].Node
+	e.Pod, e.On = b.pod(at), b.names[at].Node
 	switch {
 	case !slices.Contains(b.client.Addresses, addr(e.Sees)):
 		e.Client = "node " + b.first // masquerade
@@ -132,31 +124,51 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	return nil
 }
 
-// follow asks the nodes of endpoints about packets as they arrive there, once each, and all
-// asked nodes what they know about the Service.
+// A request is what one node of endpoints is asked for, and where its answers go.
+type request struct {
+	Query
+	answers []*NodeAnswer
+	probed  []*Endpoint // nil for a packet that is not probed
+}
+
+func (r *request) add(p resolve.Packet, to *NodeAnswer, e *Endpoint) {
+	r.Packets, r.answers, r.probed = append(r.Packets, p), append(r.answers, to), append(r.probed, e)
+}
+
+// follow requests the answers of the nodes of endpoints about packets as they arrive there, all of
+// a node by one command. With a probe, they connect to the endpoints; those of the client's node and
+// outside the cluster are probed by the client's node.
 func (b *builder) follow(ctx context.Context) {
-	b.documents = map[string]*nodestatus.Document{}
-	tasks := []func(){func() { b.readDocument(ctx, b.first, b.Observe) }}
-	nodes, skipped := map[string]bool{b.first: true}, map[string]bool{}
+	requests, skipped := map[string]*request{}, map[string]bool{}
+	of := func(node string) *request {
+		if requests[node] == nil {
+			r := &request{Query: Query{Probe: b.Probe}}
+			r.Namespace, r.Name = b.service()
+			requests[node] = r
+		}
+		return requests[node]
+	}
 	for i := range b.report.Ways {
 		followed := map[string]*Endpoint{}
+		probes := b.Probe && b.packets[i].Protocol == model.TCP
 		for k := range b.report.Ways[i].Endpoints {
 			e := &b.report.Ways[i].Endpoints[k]
-			first := followed[e.Node]
+			first, here := followed[e.On], e.On == b.first || e.On == ""
+			p, probed := b.packetAt(e, b.packets[i]), probes && k < maxProbed
 			switch {
-			case e.Node == b.first, e.Node == "":
+			case here:
 			case first != nil:
-				e.Like, e.node = first.Address, first.node
+				e.Like, e.node = first.At(), first.node
 			case len(followed) == maxFollowed:
-				skipped[e.Node] = true
+				skipped[e.On] = true
 			default:
-				followed[e.Node], e.There = e, &NodeAnswer{}
-				e.node = e.There
-				tasks = append(tasks, func() { *e.There = b.askEndpoint(ctx, e, b.packets[i]) })
-				if !nodes[e.Node] {
-					nodes[e.Node] = true
-					tasks = append(tasks, func() { b.readDocument(ctx, e.Node, 0) })
-				}
+				e.There = &NodeAnswer{Node: e.On}
+				followed[e.On], e.node = e, e.There
+				of(e.On).add(p, e.There, e)
+				continue
+			}
+			if probed {
+				of(cmp.Or(e.On, b.first)).add(p, nil, e)
 			}
 		}
 	}
@@ -164,61 +176,34 @@ func (b *builder) follow(ctx context.Context) {
 		b.report.Notes = append(b.report.Notes, fmt.Sprintf(
 			"%d nodes of endpoints were not asked, and are assumed to treat packets as the others do", len(skipped)))
 	}
-	each(len(tasks), func(i int) { tasks[i]() })
+	nodes := slices.Sorted(maps.Keys(requests))
+	each(len(nodes), func(i int) { b.send(ctx, nodes[i], requests[nodes[i]]) })
+	if b.Probe && slices.ContainsFunc(b.packets, func(p resolve.Packet) bool { return p.Protocol != model.TCP }) {
+		b.report.Notes = append(b.report.Notes, "--probe asks over TCP only: over UDP and SCTP, endpoints were not asked")
+	}
 }
 
-// askEndpoint asks the node of an endpoint about the packet as it arrives there.
-func (b *builder) askEndpoint(ctx context.Context, e *Endpoint, p resolve.Packet) NodeAnswer {
-	p.To = addrPort(e.Address)
+func (b *builder) send(ctx context.Context, node string, r *request) {
+	for i, n := range b.ask(ctx, node, r.Query) {
+		if r.answers[i] != nil {
+			*r.answers[i] = n
+		}
+		if e := r.probed[i]; r.Probe && r.Packets[i].Protocol == model.TCP {
+			e.Response = cmp.Or(n.response(e.At()), e.Response)
+		}
+	}
+}
+
+// maxProbed is how many endpoints of a path are probed.
+const maxProbed = 32
+
+// packetAt returns the packet as it arrives at an endpoint.
+func (b *builder) packetAt(e *Endpoint, p resolve.Packet) resolve.Packet {
+	p.To = addrPort(e.At())
 	if seen := addr(e.Sees); seen != p.From {
 		p.From, p.FromPort = seen, 0 // masquerade may change the port
 	}
-	return b.ask(ctx, e.Node, p)
-}
-
-// readDocument reads what a node knows about the Service, and may observe.
-func (b *builder) readDocument(ctx context.Context, node string, observe time.Duration) {
-	q := nodestatus.Query{Observe: observe}
-	if q.Namespace, q.Name = b.service(); q.Name == "" {
-		return
-	}
-	d, err := b.Nodes.Document(ctx, node, q)
-	if err != nil {
-		b.silent(node, err.Error())
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.documents[node] = d
-}
-
-// maxProbed is how many endpoints of a way are asked, each by its node.
-const maxProbed = 32
-
-// probe lets the nodes of endpoints connect to them. Those outside the cluster are asked by the
-// client's node.
-func (b *builder) probe(ctx context.Context) {
-	var tasks []func()
-	others := false
-	for i := range b.report.Ways {
-		w := &b.report.Ways[i]
-		if b.packets[i].Protocol != model.TCP {
-			others = true
-			continue
-		}
-		for k := range w.Endpoints[:min(len(w.Endpoints), maxProbed)] {
-			e := &w.Endpoints[k]
-			p := resolve.Packet{From: addr(e.Sees), To: addrPort(e.Address), Protocol: model.TCP}
-			tasks = append(tasks, func() {
-				asked := b.ask(ctx, cmp.Or(e.Node, b.first), p, "--observe=0s", "--probe")
-				e.Response = cmp.Or(asked.response(e.Address), e.Response)
-			})
-		}
-	}
-	each(len(tasks), func(i int) { tasks[i]() })
-	if others {
-		b.report.Notes = append(b.report.Notes, "--probe asks over TCP only: over UDP and SCTP, endpoints were not asked")
-	}
+	return p
 }
 
 // response returns how an endpoint responds, as a node observed; empty if it did not.
@@ -235,9 +220,6 @@ func (n *NodeAnswer) response(address string) string {
 	return ""
 }
 
-// named returns a text of a node for readers elsewhere.
-func (n *NodeAnswer) named(text string) string { return strings.ReplaceAll(text, "this node", n.Node) }
-
 // setResponses sets how endpoints respond: what their nodes and the client's have seen. An
 // endpoint that refuses connections is known to do so by one of them, unless it was asked.
 func (b *builder) setResponses(w *Way) {
@@ -245,7 +227,7 @@ func (b *builder) setResponses(w *Way) {
 	probed := b.Probe && w.Protocol == model.TCP.String()
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
-		seen := []string{e.Response, e.There.response(e.Address), observed[e.Address]}
+		seen := []string{e.Response, e.There.response(e.At()), observed[e.At()]}
 		if e.Response = cmp.Or(seen...); slices.Contains(seen, answer.Refuses) && !(probed && seen[0] != "") {
 			e.Response = answer.Refuses
 		}
@@ -270,7 +252,7 @@ func (r *Report) responses() (sum answer.Responses) {
 
 // title returns an address and port with the pod that has it.
 func (b *builder) title(address string) string {
-	return (&Endpoint{Address: address, Pod: b.pod(addrPort(address).Addr())}).title()
+	return titleOf(address, b.pod(addrPort(address).Addr()))
 }
 
 // pod returns the pod that has an address, "shop/web-1"; empty if none has.

@@ -7,7 +7,7 @@ import (
 
 // Schema is the version of [Report]'s encoding. Programs ignore fields that they do not
 // know; it changes if a field changes its meaning.
-const Schema = 1
+const Schema = 2
 
 // A Report is the answer for all packets of one question.
 type Report struct {
@@ -69,30 +69,26 @@ type NodeAnswer struct {
 	Answer *answer.Answer `json:"answer,omitempty"` // nil if the node did not answer
 }
 
-// An Endpoint is a possible destination.
+// An Endpoint is a possible destination, as the client's node answers about it, and with what the
+// API server and the endpoint's node know.
 type Endpoint struct {
-	Address     string  `json:"address"` // with the port
-	Pod         string  `json:"pod,omitempty"`
-	Node        string  `json:"node,omitempty"`
-	Probability float64 `json:"probability"`
-	Sees        string  `json:"sees"`             // the client's address there
-	Client      string  `json:"client,omitempty"` // what has that address
+	answer.Endpoint
+
+	Pod    string `json:"pod,omitempty"`
+	On     string `json:"node,omitempty"`   // the node
+	Client string `json:"client,omitempty"` // what has the address Sees
 	// Arrives is that of the packet and of its reply; like that of others on the same node
 	// if it was not followed.
 	Arrives string `json:"arrives"`
 	Why     string `json:"why,omitempty"` // unless it always arrives
-	// Response is how it responds, see [answer.Responds]; empty if that was not observed.
-	Response string `json:"response,omitempty"`
-	// Reply is its reply as the client's node treats it; nil if it is not known.
-	Reply *answer.Reply `json:"reply,omitempty"`
 	// There is the answer of its node for the packet as it arrives there; nil if it is the
 	// client's node, or was not asked.
 	There *NodeAnswer `json:"there,omitempty"`
 	// Like is the followed endpoint of the same node, if this one was not.
 	Like string `json:"like,omitempty"`
 
-	back string      // Reply in words
-	node *NodeAnswer // There, also of the one that it is like
+	masquerade bool        // by the client's node
+	node       *NodeAnswer // There, also of the one that it is like
 }
 
 // An Entry is a node where packets may enter the cluster, and whether they arrive by it, as far

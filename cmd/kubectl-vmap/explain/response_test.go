@@ -1,12 +1,14 @@
 package explain
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
@@ -55,7 +57,7 @@ func TestProbeAsksTheNodeOfEachEndpoint(t *testing.T) {
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Always, "1 answering, 1 not answering, 1 not observed", "(pod shop/web-3), sees 10.244.1.3 (pod shop/cart), does not answer")
 	for _, n := range []string{"1", "2", "3"} {
-		if want := "node-" + n + " --from=10.244.1.3 --to=10.244." + n + ".2:8080/tcp --observe=0s --probe"; !slices.Contains(r.asked, want) {
+		if want := "node-" + n + " --observe=0s --probe --namespace=shop --name=web 10.244.1.3,10.244." + n + ".2:8080/tcp"; !slices.Contains(r.asked, want) {
 			t.Errorf("not asked: %s\n%s", want, strings.Join(r.asked, "\n"))
 		}
 	}
@@ -67,17 +69,17 @@ func TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode(t *testing.T) {
 	r := newRig(t)
 	drops := &answer.Answer{
 		Schema: answer.Schema, Arrives: answer.Never, Service: "shop/web:tcp-80",
-		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x"}, Because: "its policy is Local"}},
+		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x"}, Reason: "NoLocalEndpoint"}},
 	}
 	r.answers["node-2"], r.answers["node-3"] = drops, drops
 	report := r.explain("198.51.100.7", "203.0.113.1:80")
-	r.expect(report, answer.Never, "does not arrive by node-2, node-3; arrives by node-1\n", "Does not arrive: on node node-2: dropped: its policy is Local")
+	r.expect(report, answer.Never, "does not arrive by node-2, node-3; arrives by node-1\n", "Does not arrive: on node node-2: dropped: the Service has endpoints, but its policy is Local and none of them is on node-2")
 	if len(report.Entries) != 3 || report.Entries[0].Node != "node-2" || exit.Code(answer.ExitError(report.Arrives, report.Answers)) != 1 {
 		t.Errorf("%+v", report.Entries)
 	}
 	r.answers["node-2"], r.answers["node-3"] = r.answers["node-1"], nil
 	r.errors["node-3"] = errSilent
-	r.expect(r.explain("198.51.100.7", "203.0.113.1:80"), answer.Unknown, "not certain by node-3; arrives by node-1, node-2\n", "The way of 198.51.100.7")
+	r.expect(r.explain("198.51.100.7", "203.0.113.1:80"), answer.Unknown, "not certain by node-3; arrives by node-1, node-2\n", "Path of 198.51.100.7")
 }
 
 // TestAddressOfAServiceIsNotOutside has a port that the Service does not have, too.
@@ -104,11 +106,23 @@ func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
 // TestClientsNodeObservesOnce has a node that is behind the API server at first.
 func TestClientsNodeObservesOnce(t *testing.T) {
 	r := newRig(t)
-	r.documents["node-1"], r.later = newDocument("1", "2"), newDocument("1", "2", "3")
+	r.documents["node-1"], r.later = newDocument("1", "2"), map[string]*nodestatus.Document{"node-1": newDocument("1", "2", "3")}
 	r.documents["node-1"].Services[0].Ports[0].Endpoints[1].Refused = 7
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Always, "3 endpoints: 2 answering, 1 refusing connections\n")
 	if len(report.Differences) > 0 {
 		t.Errorf("%+v", report.Differences)
 	}
+}
+
+// TestOldDocumentIsNoDifference has a node that is behind the API server at first, and does not
+// answer when it is read again.
+func TestOldDocumentIsNoDifference(t *testing.T) {
+	r := newRig(t)
+	r.documents["node-2"], r.failLater = newDocument("1", "2"), errors.New("no answer within 10s")
+	report := r.explain("pod/cart", "svc/web")
+	if len(report.Differences) > 0 || len(report.Silent) != 1 {
+		t.Errorf("%+v, %+v", report.Differences, report.Silent)
+	}
+	r.expect(report, answer.Always, "node-2: what it knows about the Service was not read again: no answer within 10s")
 }

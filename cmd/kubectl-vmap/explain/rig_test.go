@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,8 +33,9 @@ type rig struct {
 	objects   map[string]runtime.Object // by name
 	answers   map[string]*answer.Answer // by node, or by node and destination
 	documents map[string]*nodestatus.Document
-	later     *nodestatus.Document // of node-1, if it does not observe
-	errors    map[string]error     // by node
+	later     map[string]*nodestatus.Document // when they are read again
+	errors    map[string]error                // by node
+	failLater error                           // when documents are read again
 	probe     bool
 
 	mu    sync.Mutex
@@ -106,6 +108,7 @@ func (r *rig) recorded() *answer.Answer {
 		r.t.Fatal(err)
 	}
 	a.Outcomes[0].Endpoints[0].Response = answer.Responds // as if there were connections
+	a.Hints = nil                                         // are made again
 	return a
 }
 
@@ -124,19 +127,27 @@ func (r *rig) explain(from, to string) *Report {
 }
 
 // Explain implements [Nodes].
-func (r *rig) Explain(_ context.Context, node string, args []string) (*answer.Answer, error) {
+func (r *rig) Explain(_ context.Context, node string, q Query) (*answer.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked = append(r.asked, node+" "+strings.Join(args, " "))
-	return r.answers[node], r.errors[node]
+	r.asked = append(r.asked, node+" "+strings.Join(q.args()[1:], " "))
+	out := &answer.Response{Process: "answers", Document: r.documents[node]}
+	for range q.Packets {
+		if a := r.answers[node]; a != nil {
+			out.Answers = append(out.Answers, *a)
+			continue
+		}
+		out.Answers = append(out.Answers, answer.Answer{Error: "no answer"})
+	}
+	return out, r.errors[node]
 }
 
 // Document implements [Nodes].
-func (r *rig) Document(_ context.Context, node string, q nodestatus.Query) (*nodestatus.Document, error) {
-	if r.later != nil && node == "node-1" && q.Observe == 0 {
-		return r.later, nil
+func (r *rig) Document(_ context.Context, node string, _ nodestatus.Query) (*nodestatus.Document, error) {
+	if d := r.later[node]; d != nil {
+		return d, nil
 	}
-	return r.documents[node], r.errors[node]
+	return r.documents[node], cmp.Or(r.failLater, r.errors[node])
 }
 
 // expect checks that the text of a report has parts, in this order.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Print prints the report as text, json or yaml; steps adds the rules of every node to the
@@ -30,7 +29,7 @@ func (r *Report) Print(w io.Writer, format string, steps bool) error {
 func (r *Report) Text(steps bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s: %s\n", r.From.Place(), r.To.Place(), r.headline())
-	for _, block := range r.blocks((*Way).head) {
+	for _, block := range r.blocks((*Way).head, (*Way).headForm) {
 		fmt.Fprintf(&b, "\n%s\n%s", block.title(), block.text)
 	}
 	var differences, silences []string
@@ -42,8 +41,8 @@ func (r *Report) Text(steps bool) string {
 	}
 	list(&b, "Nodes know something else about the Service than the API server:", differences)
 	list(&b, "No answer, or not to everything:", silences)
-	for _, block := range r.blocks((*Way).text) {
-		fmt.Fprintf(&b, "\nThe way of %s:\n%s", block.title(), block.text)
+	for _, block := range r.blocks((*Way).text, (*Way).form) {
+		fmt.Fprintf(&b, "\nPath of %s:\n%s", block.title(), block.text)
 	}
 	for i := range r.Ways {
 		if steps {
@@ -51,7 +50,7 @@ func (r *Report) Text(steps bool) string {
 		}
 	}
 	list(&b, "Notes:", r.Notes)
-	return nodes.CleanText(b.String())
+	return output.CleanText(b.String())
 }
 
 // headline returns whether packets arrive, by which nodes if that differs, and whether other
@@ -60,7 +59,7 @@ func (r *Report) headline() string {
 	if r.Arrives == answer.Always && r.Answers != answer.Always && r.Answers != "" {
 		return r.responses().Text()
 	}
-	text := cmp.Or(r.entriesText(), arrivalTexts[r.Arrives])
+	text := cmp.Or(r.entriesText(), answer.ArrivalText(r.Arrives))
 	var conflicts []string
 	for i := range r.Ways {
 		if w := &r.Ways[i]; w.holder != "" && !slices.Contains(conflicts, w.conflict()) {
@@ -88,7 +87,7 @@ func (r *Report) entriesText() string {
 	for _, value := range []string{answer.Never, answer.Unknown, answer.Sometimes, answer.Always} {
 		if nodes := by[value]; len(nodes) > 0 {
 			slices.SortFunc(nodes, findings.CompareNames)
-			parts = append(parts, arrivalTexts[value]+" by "+findings.Where(nodes, all, ", "))
+			parts = append(parts, answer.ArrivalText(value)+" by "+findings.Where(nodes, all, ", "))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -118,7 +117,7 @@ func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") 
 // some returns the first of a list, and how many more there are.
 func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
 
-// A block is what is printed once for several ways that are equal up to addresses.
+// A block is what is printed once for several ways that differ in addresses, family and protocol.
 type block struct {
 	first *Way
 	alike []string // addresses of the others
@@ -139,41 +138,65 @@ func (b *block) title() string {
 	return text
 }
 
-// blocks returns the ways with a text in blocks of the same text, in the order of their first
+// blocks returns the ways with a text in blocks of the same form, in the order of their first
 // ones.
-func (r *Report) blocks(text func(*Way) string) (out []*block) {
+func (r *Report) blocks(text func(*Way) string, form func(*Way) string) (out []*block) {
 	of := map[string]*block{}
 	for i := range r.Ways {
 		w := &r.Ways[i]
-		t := text(w)
-		if t == "" {
-			continue
-		}
-		key := w.Kind + w.serviceName() + "\n" + w.masked(t)
-		if of[key] == nil {
+		t, key := text(w), w.Kind+w.serviceName()+form(w)
+		switch {
+		case t == "":
+		case of[key] == nil:
 			of[key] = &block{first: w, text: t}
 			out = append(out, of[key])
-			continue
+		default:
+			of[key].alike = append(of[key].alike, w.To+"/"+w.Protocol)
 		}
-		of[key].alike = append(of[key].alike, w.To+"/"+w.Protocol)
 	}
 	return out
 }
 
-var addressLike = regexp.MustCompile(`[0-9a-f.:[\]]+`)
-
-// masked returns a text without what differs between two families and protocols in any case: the
-// addresses, and their own names.
-func (w *Way) masked(text string) string {
-	text = addressLike.ReplaceAllStringFunc(text, func(word string) string {
-		bare := strings.TrimRight(word, ".:")
-		if addr(bare).IsValid() || addrPort(bare).IsValid() {
-			return ""
+// form returns what a path is made of, without what differs between two families and protocols in
+// any case: addresses, and words of the nodes in which they are.
+func (w *Way) form() string {
+	var b strings.Builder
+	for _, n := range w.answers() {
+		a := n.Answer
+		fmt.Fprint(&b, n.Node, a.Arrives, a.Unseen, a.Doubts, len(a.NotFollowed), len(a.Faults), a.Affinity != nil, a.Connection != nil)
+		for _, o := range a.Outcomes {
+			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, place(o.By, o.Reason), len(o.Endpoints))
 		}
-		return word
-	})
-	return strings.NewReplacer("table ip6 ", "table ip ", "chain ip6 ", "chain ip ",
-		w.Family, "", w.Protocol, "", strings.ToUpper(w.Protocol), "").Replace(text)
+	}
+	for _, e := range w.Endpoints {
+		fmt.Fprint(&b, e.On, e.Pod, e.Client, e.Probability, e.Arrives, e.Response, e.Like != "", e.Why != "")
+		if r := e.Reply; r != nil {
+			fmt.Fprint(&b, r.Verdict, r.Bypasses, r.Reason, place(r.By, r.Reason))
+		}
+	}
+	return b.String()
+}
+
+// headForm returns what the verdict and its causes are made of.
+func (w *Way) headForm() string {
+	text := fmt.Sprint(w.form(), w.Arrives, w.Answers, w.responses, w.holder, len(w.Causes))
+	for _, c := range w.Causes {
+		object, _, _ := strings.Cut(c.Object, ":")
+		field, _, _ := strings.Cut(c.Field, ": ")
+		if text += object + field; c.Field == "" {
+			text += c.Text
+		}
+	}
+	return text
+}
+
+// place returns the table and chain of a rule of another program. Our chains have numbers.
+func place(by path.RuleRef, reason string) string {
+	_, table, _ := strings.Cut(by.Table, " ") // without the family
+	if reason != "" {
+		return table
+	}
+	return table + " " + by.Chain
 }
 
 // head returns the verdict with its causes.
@@ -199,7 +222,7 @@ func (w *Way) text() string {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(w.Client.named(a.Sentence(o))))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(a.Sentence(o)))
 	}
 	w.endpointsText(b)
 	return b.String()
@@ -236,7 +259,7 @@ func (w *Way) endpointsText(b *strings.Builder) {
 			fmt.Fprintf(b, "  and %d more endpoints\n", len(w.Endpoints)-maxPrinted+w.unseen())
 			return
 		}
-		where := cmp.Or(e.Node, "outside the cluster")
+		where := cmp.Or(e.On, "outside the cluster")
 		fmt.Fprintf(b, "  %s: %.4g%% %s, sees %s", where, e.Probability*100, e.title(), e.Sees)
 		if e.Client != "" {
 			b.WriteString(" (" + e.Client + ")")
@@ -249,16 +272,18 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		case like != "":
 			b.WriteString(": like " + like)
 		default:
-			b.WriteString(": " + arrivalTexts[e.Arrives] + ": " + indent(e.Why))
-			printed[e.Why] = e.Address
+			b.WriteString(": " + answer.ArrivalText(e.Arrives) + ": " + indent(e.Why))
+			printed[e.Why] = e.At()
 		}
 		b.WriteString("\n")
 	}
 }
 
-func (e *Endpoint) title() string {
-	if e.Pod == "" {
-		return e.Address
+func (e *Endpoint) title() string { return titleOf(e.At(), e.Pod) }
+
+func titleOf(address, pod string) string {
+	if pod == "" {
+		return address
 	}
-	return e.Address + " (pod " + e.Pod + ")"
+	return address + " (pod " + pod + ")"
 }

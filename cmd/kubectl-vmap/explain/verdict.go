@@ -36,7 +36,7 @@ func (b *builder) setVerdict(w *Way) {
 	for _, e := range w.Endpoints {
 		ways = append(ways, e.Arrives)
 	}
-	w.Arrives = either(ways...)
+	w.Arrives = answer.Either(ways...)
 	if a.Arrives == answer.Never || a.Arrives == answer.Unknown {
 		w.Arrives = a.Arrives
 	}
@@ -71,15 +71,15 @@ func (b *builder) setArrivals(w *Way) {
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.arrivesThere()
-		back := e.replyArrives()
+		back := e.Reply.Arrives()
 		switch {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
-			e.Why = "on node " + w.Client.Node + ": " + e.back
-		case isOfService && !known[addrPort(e.Address)]:
-			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.Address)
+			e.Why = "on node " + w.Client.Node + ": " + e.ReplyText(w.Client.Answer, e.masquerade)
+		case isOfService && !known[addrPort(e.At())]:
+			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.At())
 		}
-		e.Arrives = inTurn(e.Arrives, back)
+		e.Arrives = answer.InTurn(e.Arrives, back)
 	}
 }
 
@@ -102,25 +102,12 @@ func (e *Endpoint) arrivesThere() (arrives, why string) {
 	case e.node == nil:
 		return answer.Always, ""
 	case e.node.Answer == nil:
-		return answer.Unknown, "node " + e.Node + " does not answer"
+		return answer.Unknown, "node " + e.On + " does not answer"
 	case e.node.Answer.Arrives == answer.Always:
 		return answer.Always, ""
 	}
-	return e.node.Answer.Arrives, "on node " + e.Node + ": " + e.node.failure()
+	return e.node.Answer.Arrives, "on node " + e.On + ": " + failure(e.node.Answer)
 }
-
-// replyArrives returns whether the client gets the reply, as far as the client's node decides.
-func (e *Endpoint) replyArrives() string {
-	switch {
-	case e.Reply == nil, e.Reply.Verdict == answer.ReplyDelivered:
-		return answer.Always
-	case e.Reply.Verdict == answer.ReplyUnknown:
-		return answer.Unknown
-	}
-	return answer.Never
-}
-
-func (n *NodeAnswer) failure() string { return n.named(failure(n.Answer)) }
 
 // failure returns why a packet does not always arrive, by the answer of one node.
 func failure(a *answer.Answer) string {
@@ -167,7 +154,7 @@ func lostReply(a *answer.Answer) string {
 // verdict returns the verdict in words. A reply is not known that an older node did not simulate.
 func (w *Way) verdict() string {
 	if w.Arrives != answer.Always {
-		return arrivalTexts[w.Arrives] + ": " + w.why()
+		return answer.ArrivalText(w.Arrives) + ": " + w.why()
 	}
 	where, reply := "the destination", ", and the reply reaches the client"
 	if n := len(w.Endpoints); n > 1 {
@@ -207,7 +194,7 @@ func (w *Way) why() string {
 	}
 	switch {
 	case len(failed) == 0:
-		return "on node " + w.Client.Node + ": " + w.Client.failure()
+		return "on node " + w.Client.Node + ": " + failure(w.Client.Answer)
 	case why == "":
 		return uncertain
 	case len(failed) == len(w.Endpoints):
@@ -219,35 +206,3 @@ func (w *Way) why() string {
 
 // maxNamed is how many things of a kind are named in one sentence.
 const maxNamed = 3
-
-// arrivals are the values of Arrives, the worst last.
-var arrivals = []string{answer.Always, answer.Sometimes, answer.Unknown, answer.Never}
-
-var arrivalTexts = map[string]string{
-	answer.Always: "arrives", answer.Never: "does not arrive", answer.Sometimes: "does not always arrive",
-	answer.Unknown: "not certain",
-}
-
-// inTurn returns whether a packet arrives that must pass several places one after another.
-func inTurn(values ...string) string {
-	worst := 0
-	for _, v := range values {
-		worst = max(worst, slices.Index(arrivals, v))
-	}
-	return arrivals[worst]
-}
-
-// either returns whether a packet arrives that takes one of several ways. If it arrives on
-// some and not on others, the unknown ones do not matter.
-func either(values ...string) string {
-	has := func(value string) bool { return slices.Contains(values, value) }
-	switch {
-	case has(answer.Sometimes), has(answer.Always) && has(answer.Never):
-		return answer.Sometimes
-	case has(answer.Unknown):
-		return answer.Unknown
-	case has(answer.Always):
-		return answer.Always
-	}
-	return answer.Never
-}

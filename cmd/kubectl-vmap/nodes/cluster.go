@@ -28,6 +28,7 @@ type Cluster struct {
 	config   Config
 	core     core.CoreV1Interface
 	metadata metadata.Interface
+	slots    chan struct{} // has an item for each command that runs
 }
 
 // New returns the cluster of a configuration. It sends nothing.
@@ -48,7 +49,7 @@ func New(c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the client: %w", err)
 	}
-	return &Cluster{c, pods, objects}, nil
+	return &Cluster{c, pods, objects, make(chan struct{}, c.Concurrency)}, nil
 }
 
 // REST returns the configuration of clients for the API server.

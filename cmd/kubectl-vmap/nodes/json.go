@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/schema"
 )
 
@@ -71,22 +71,10 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	return cleanLine(version), nil
 }
 
-// CleanText returns a text for a terminal: control characters, with which a node or an
-// object could write anything there, become question marks. So do those that reverse the
-// order of others, and separators of lines and paragraphs.
-func CleanText(text string) string { return strings.Map(cleanRune, text) }
-
-func cleanRune(r rune) rune {
-	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-		return '?'
-	}
-	return r
-}
-
 // cleanLine returns a text without control characters, in one line: with a line break, a
 // node could add a row to a table.
 func cleanLine(text string) string {
-	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
+	return output.CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
 
 // maxMessage is how much of an error of a node is shown, in bytes.
@@ -110,5 +98,5 @@ func cleanJSON(text []byte) []byte {
 		}
 		return []byte(cleanLine(s))
 	})
-	return bytes.Map(cleanRune, text)
+	return []byte(output.CleanText(string(text)))
 }

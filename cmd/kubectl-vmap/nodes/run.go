@@ -36,6 +36,12 @@ func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, erro
 	if n.Missing {
 		return nil, &MissingError{n.Why}
 	}
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	var refusal error // of a WebSocket; an error of SPDY does not keep the reason
 	executor, err := c.executor(n, args, func(cause error) { refusal = cause })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -118,25 +119,48 @@ func (r *Resolver) Slices(ctx context.Context, namespace, name string) ([]discov
 	return list.Items, nil
 }
 
+// maxEntries is how many nodes are returned where packets may enter the cluster.
+const maxEntries = 10
+
 // Entries returns the nodes where packets of a client outside the cluster may enter it: the
-// named one, or the one that has the destination; else any of the cluster.
-func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, err error) {
+// named one, or the one that has the destination; else any of the cluster, of many a sample, with a
+// note that says so. If the policy is Local, nodes with endpoints come first, since load balancers
+// use these.
+func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, note string, err error) {
 	if name == "" {
 		name = d.Node
 	}
 	if name != "" {
 		o, err := r.node(ctx, name)
-		return []Object{o}, err
+		return []Object{o}, "", err
 	}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, permissionError(err)
+	switch {
+	case err != nil:
+		return nil, "", permissionError(err)
+	case len(nodes.Items) == 0:
+		return nil, "", fmt.Errorf("the cluster has no nodes")
 	}
 	for i := range nodes.Items {
 		out = append(out, nodeObject(&nodes.Items[i]))
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("the cluster has no nodes")
+	if len(out) <= maxEntries {
+		return out, "", nil
 	}
-	return out, nil
+	with := map[string]bool{}
+	if s := d.Service; s != nil && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		list, err := r.Slices(ctx, s.Namespace, s.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, o := range EndpointObjects(list) {
+			with[o.Node] = true
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Object) int {
+		return map[bool]int{true: -1}[with[a.Node]] - map[bool]int{true: -1}[with[b.Node]]
+	})
+	note = fmt.Sprintf("packets may enter the cluster at %d nodes, of which %d were requested; --node names another one",
+		len(out), maxEntries)
+	return out[:maxEntries], note, nil
 }

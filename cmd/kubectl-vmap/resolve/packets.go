@@ -28,10 +28,8 @@ func (p Packet) Source() string {
 	return p.From.String()
 }
 
-// Args returns the flags of kube-vmap explain for the packet.
-func (p Packet) Args() []string {
-	return []string{"--from=" + p.Source(), fmt.Sprintf("--to=%s/%s", p.To, p.Protocol)}
-}
+// String returns the packet as an argument of kube-vmap explain.
+func (p Packet) String() string { return fmt.Sprintf("%s,%s/%s", p.Source(), p.To, p.Protocol) }
 
 // Packets returns the packets from a client to a destination: one for each port and each
 // of the families that both have. Entry is the node at which packets from outside the

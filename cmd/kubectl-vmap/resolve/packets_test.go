@@ -1,10 +1,15 @@
 package resolve
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"kube-vmap/model"
 )
@@ -18,31 +23,31 @@ func TestPacketsUseTheAddressForTheClient(t *testing.T) {
 		change   func(*corev1.Service)
 		want     string
 	}{
-		{"pod/cart-0", "svc/web:http", nil, "--from=10.244.1.7 --to=10.96.0.10:80/tcp; --from=fd00:10:244:1::7 --to=[fd00:10:96::a]:80/tcp"},
-		{"pod/cart-0:40000", "svc/one", nil, "--from=10.244.1.7:40000 --to=10.96.0.10:80/tcp"},
-		{"pod/db-0", "svc/web:sig", nil, "--from=10.244.2.8 --to=10.96.0.10:2905/sctp"},
-		{"node/node-1", "svc/web:dns", nil, "--from=192.0.2.1 --to=10.96.0.10:53/udp; --from=2001:db8::1 --to=[fd00:10:96::a]:53/udp"},
-		{"fd00:10:244:1::7", "pod/cart-1:http", nil, "--from=fd00:10:244:1::7 --to=[fd00:10:244:2::7]:8080/tcp"},
-		{"198.51.100.7", "svc/web:http", nil, "--from=198.51.100.7 --to=198.51.100.80:80/tcp"},
-		{"2001:db8:f::7", "svc/web:http", nil, "--from=2001:db8:f::7 --to=[2001:db8::1]:30080/tcp"},
+		{"pod/cart-0", "svc/web:http", nil, "10.244.1.7,10.96.0.10:80/tcp; fd00:10:244:1::7,[fd00:10:96::a]:80/tcp"},
+		{"pod/cart-0:40000", "svc/one", nil, "10.244.1.7:40000,10.96.0.10:80/tcp"},
+		{"pod/db-0", "svc/web:sig", nil, "10.244.2.8,10.96.0.10:2905/sctp"},
+		{"node/node-1", "svc/web:dns", nil, "192.0.2.1,10.96.0.10:53/udp; 2001:db8::1,[fd00:10:96::a]:53/udp"},
+		{"fd00:10:244:1::7", "pod/cart-1:http", nil, "fd00:10:244:1::7,[fd00:10:244:2::7]:8080/tcp"},
+		{"198.51.100.7", "svc/web:http", nil, "198.51.100.7,198.51.100.80:80/tcp"},
+		{"2001:db8:f::7", "svc/web:http", nil, "2001:db8:f::7,[2001:db8::1]:30080/tcp"},
 		{"198.51.100.7", "svc/web:http", func(s *corev1.Service) {
 			proxy := corev1.LoadBalancerIPModeProxy
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1", IPMode: &proxy}, {Hostname: "lb.example"}, {IP: "203.0.113.5"}}
-		}, "--from=198.51.100.7 --to=203.0.113.5:80/tcp"},
-		{"198.51.100.7", "node/node-1:30080", nil, "--from=198.51.100.7 --to=192.0.2.1:30080/tcp"},
+		}, "198.51.100.7,203.0.113.5:80/tcp"},
+		{"198.51.100.7", "node/node-1:30080", nil, "198.51.100.7,192.0.2.1:30080/tcp"},
 	} {
 		c, d := clientAndDestination(t, r, tc.from, tc.to)
 		if tc.change != nil {
 			tc.change(d.Service)
 		}
-		entries, err := r.Entries(t.Context(), d, "")
+		entries, _, err := r.Entries(t.Context(), d, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		packets, err := Packets(c, d, entries[0], bothFamilies)
 		var got []string
 		for _, p := range packets {
-			got = append(got, strings.Join(p.Args(), " "))
+			got = append(got, p.String())
 		}
 		if text := strings.Join(got, "; "); err != nil || text != tc.want {
 			t.Errorf("%s to %s: %s, %v, want %s", tc.from, tc.to, text, err, tc.want)
@@ -62,7 +67,7 @@ func TestPacketsNeedAFamilyOfBoth(t *testing.T) {
 		{"2001:db8:f::7", "svc/web:sig", bothFamilies, "service shop/web has IPv4 (spec.ipFamilies: [IPv4 IPv6]): they share no"},
 	} {
 		c, d := clientAndDestination(t, r, tc.from, tc.to)
-		entries, _ := r.Entries(t.Context(), d, "")
+		entries, _, _ := r.Entries(t.Context(), d, "")
 		if _, err := Packets(c, d, entries[0], tc.families); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s to %s: %v, want %q", tc.from, tc.to, err, tc.want)
 		}
@@ -85,7 +90,7 @@ func TestEntryIsAnyNode(t *testing.T) {
 		{"192.0.2.3:30080", "", "node-3"},
 	} {
 		_, d := clientAndDestination(t, r, "198.51.100.7", tc.to)
-		list, err := r.Entries(t.Context(), d, tc.name)
+		list, _, err := r.Entries(t.Context(), d, tc.name)
 		var got []string
 		for _, o := range list {
 			got = append(got, o.Node)
@@ -107,4 +112,26 @@ func clientAndDestination(t *testing.T, r *Resolver, from, to string) (Client, D
 		t.Fatal(err)
 	}
 	return c, d
+}
+
+// TestManyEntriesAreASample has more nodes than are returned; load balancers use only two of them.
+func TestManyEntriesAreASample(t *testing.T) {
+	web := service("shop/web", func(s *corev1.ServiceSpec) { s.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	list := []runtime.Object{web, slice("web", "web-0", "10.244.0.7", "node-27"), slice("web", "web-1", "10.244.0.8", "node-8")}
+	for i := range 30 {
+		n := strconv.Itoa(i)
+		list = append(list, node("node-"+n, "10.244."+n+".0/24", "fd00:10:244:"+n+"::/64", "192.0.2."+n))
+	}
+	list[2].(*discoveryv1.EndpointSlice).Name = "web-b"
+	r := &Resolver{API: fake.NewClientset(list...), Namespace: "shop"}
+	d, err := r.Destination(t.Context(), "svc/web:http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, note, err := r.Entries(t.Context(), d, "")
+	first := []string{entries[0].Node, entries[1].Node}
+	slices.Sort(first)
+	if err != nil || len(entries) != maxEntries || !slices.Equal(first, []string{"node-27", "node-8"}) || !strings.Contains(note, "at 30 nodes, of which 10 were requested") {
+		t.Errorf("%d, %q, %q, %v", len(entries), first, note, err)
+	}
 }

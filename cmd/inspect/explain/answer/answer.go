@@ -1,6 +1,11 @@
 // Package answer is the answer of explain about a packet, as a value and as text, JSON and
 // YAML. Programs on other machines and platforms read it, too, so this package imports
 // nothing of the node.
+//
+//	node:    simulation --> Response: values of each packet, the Document
+//	reader:  Response --Interpret--> hints, fields, whether it arrives --> sentences
+//
+// A node sends values only. Who requested them makes the sentences.
 package answer
 
 import (
@@ -9,13 +14,24 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
-// Schema is the number of the answers of this version; see package schema. Answers without
-// a number are those of v0.1.0.
-const Schema = 1
+// Schema is the number of the responses and answers of this version; see package schema. With
+// number 1, a node answered about one packet, with its own sentences.
+const Schema = 2
+
+// A Response is what "kube-vmap explain" prints about packets in its arguments.
+type Response struct {
+	Schema int `json:"schema"`
+	// Answers are in the order of the packets. [Answer.Interpret] adds what follows from Document.
+	Answers []Answer `json:"answers"`
+	// Document has the Service of the packets; nil if the process does not answer.
+	Document *nodestatus.Document `json:"document,omitempty"`
+	Process  string               `json:"process"` // as in [Answer]
+}
 
 // Answer is what is printed, as text, JSON or YAML.
 type Answer struct {
@@ -25,6 +41,12 @@ type Answer struct {
 	Protocol string `json:"protocol"`
 	// Interface is the one on which the packet arrives; empty if the node sends it.
 	Interface string `json:"interface,omitempty"`
+	// Via is the next hop towards the client; empty if it is on a link of the node.
+	Via string `json:"via,omitempty"`
+	// ToNode reports whether the destination is an address of the node itself.
+	ToNode bool `json:"toNode,omitempty"`
+	// Error is why there is no answer about this packet.
+	Error string `json:"error,omitempty"`
 	// Elsewhere is set if the client is not on this node, so that the rules of another
 	// node may apply first.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
@@ -59,11 +81,43 @@ type Answer struct {
 	Doubts []string `json:"doubts,omitempty"`
 	// NotFollowed names tables of iptables-legacy, whose rules are not followed.
 	NotFollowed []string `json:"notFollowed,omitempty"`
-	// Hints are from the running process.
+	// Hints follow from what the running process knows.
 	Hints []string `json:"hints,omitempty"`
 	// Process is "answers", or why the running process does not.
 	Process string `json:"process"`
+
+	node string // its name, for readers elsewhere
 }
+
+// Interpret adds what follows from the values of a response: the words for reasons, what the
+// running process knows, and whether the packet arrives. Sentences name the node, unless its name
+// is empty.
+func (a *Answer) Interpret(r *Response, node string) {
+	a.Schema, a.node, a.Process = Schema, node, r.Process
+	for _, list := range [][]Outcome{a.Outcomes, a.Otherwise} {
+		for i := range list {
+			a.interpret(&list[i])
+		}
+	}
+	a.Arrives = a.Arrival()
+	if r.Document != nil {
+		a.addHints(r.Document)
+	}
+	a.locate(r.Document)
+	a.Answers = a.Count().Answers()
+}
+
+func (a *Answer) interpret(o *Outcome) {
+	o.Because, o.Field = a.because(o.Reason, o.Fault), becauseField(o.Reason, a.Kind)
+	for i := range o.Endpoints {
+		if r := o.Endpoints[i].Reply; r != nil {
+			r.Because = a.because(r.Reason, r.Fault)
+		}
+	}
+}
+
+// here is how sentences name the node.
+func (a *Answer) here() string { return cmp.Or(a.node, "this node") }
 
 // Elsewhere is the place of a client that is not on this node.
 type Elsewhere struct {
@@ -85,8 +139,10 @@ type Outcome struct {
 	Why         string       `json:"why,omitempty"` // for Masquerade
 	How         string       `json:"how,omitempty"` // of refused, unreachable, unknown
 	By          path.RuleRef `json:"by,omitzero"`
-	// Reason is why a rule of kube-vmap rejects or drops it, see [BecauseText]; Because says it.
+	// Reason is why a rule of kube-vmap rejects or drops it, with the Fault that it may be about;
+	// Because is both in words.
 	Reason  string `json:"reason,omitempty"`
+	Fault   string `json:"fault,omitempty"`
 	Because string `json:"because,omitempty"`
 	Field   string `json:"field,omitempty"` // of the Service, which leads to Because
 }
@@ -150,42 +206,34 @@ type Connection struct {
 // Arrival returns the value of Arrives by the other fields. A stale connection does not
 // arrive.
 func (a *Answer) Arrival() string {
-	yes, no, unknown := false, false, false
+	var values []string
 	for i := range a.Outcomes {
-		o := &a.Outcomes[i]
-		unknown = unknown || o.Verdict == VerdictUnknown
-		no = no || !o.Arrives() && o.Verdict != VerdictUnknown
-		yes = yes || o.Arrives() && len(o.Endpoints) == 0
-		for _, e := range o.Endpoints {
-			unknown = unknown || e.Reply != nil && e.Reply.Verdict == ReplyUnknown
-			no = no || e.Reply.isLost()
-			yes = yes || !e.Reply.isLost()
+		switch o := &a.Outcomes[i]; {
+		case o.Verdict == VerdictUnknown:
+			values = append(values, Unknown)
+		case !o.Arrives():
+			values = append(values, Never)
+		case len(o.Endpoints) == 0:
+			values = append(values, Always)
+		default:
+			for k := range o.Endpoints {
+				values = append(values, o.Endpoints[k].Reply.Arrives())
+			}
 		}
 	}
+	all := Either(values...)
 	switch {
-	case unknown:
+	case slices.Contains(values, Unknown):
 		return Unknown
 	case a.Connection != nil && a.Connection.Stale && !a.Connection.Listed:
 		return Never
-	case yes && len(a.NotFollowed) > 0:
+	case all != Never && len(a.NotFollowed) > 0:
 		return Unknown
-	case yes && no:
-		return Sometimes
-	case a.Unseen.OthersPick, len(a.Doubts) > 0:
+	case all != Sometimes && (a.Unseen.OthersPick || len(a.Doubts) > 0):
 		return Unknown
-	case yes:
-		return Always
 	}
-	return Never
+	return all
 }
-
-// Values of Arrives.
-const (
-	Always    = "always"
-	Sometimes = "sometimes"
-	Never     = "never"
-	Unknown   = "unknown"
-)
 
 // Likeliest returns the most probable outcome.
 func (a *Answer) Likeliest() Outcome {

@@ -19,6 +19,7 @@ type Reply struct {
 	How      string       `json:"how,omitempty"`      // of refused, unreachable, unknown
 	By       path.RuleRef `json:"by,omitzero"`
 	Reason   string       `json:"reason,omitempty"` // as that of an [Outcome]
+	Fault    string       `json:"fault,omitempty"`
 	Because  string       `json:"because,omitempty"`
 }
 
@@ -32,15 +33,21 @@ const (
 	ReplyUnknown     = VerdictUnknown
 )
 
-// isLost reports whether the client does not get the reply. Answers of older versions have
-// none.
-func (r *Reply) isLost() bool {
-	return r != nil && r.Verdict != ReplyDelivered && r.Verdict != ReplyUnknown
+// Arrives returns whether the client gets the reply, as far as this node decides; always if it is
+// not known, as of versions without replies.
+func (r *Reply) Arrives() string {
+	switch {
+	case r == nil, r.Verdict == ReplyDelivered:
+		return Always
+	case r.Verdict == ReplyUnknown:
+		return Unknown
+	}
+	return Never
 }
 
-// BypassThisNode makes the reply one that goes to the client by another way than this node,
+// bypassThisNode makes the reply one that goes to the client by another way than this node,
 // which cannot translate it back to the address that the client asked.
-func (e *Endpoint) BypassThisNode(asked string) {
+func (e *Endpoint) bypassThisNode(asked string) {
 	e.Reply = &Reply{Verdict: ReplyDelivered, From: e.At(), To: e.Sees, Bypasses: true}
 	if e.At() != asked {
 		e.Reply.Verdict = ReplyNotAccepted
@@ -100,7 +107,7 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 	case ReplyUnknown:
 		return text + ", but whether the client gets the reply is not known: " + r.How
 	case ReplyUnreachable:
-		return text + ", but the reply does not leave this node: " + r.How
+		return text + ", but the reply does not leave " + a.here() + ": " + r.How
 	case ReplyRefused:
 		return text + ", but the reply is rejected with " + r.How + byText(r.By, r.Because)
 	}
@@ -114,13 +121,13 @@ func (e *Endpoint) answersText(a *Answer, masquerade bool) string {
 	}
 	switch {
 	case e.Node:
-		return "this node answers " + e.Sees
+		return a.here() + " answers " + e.Sees
 	case masquerade, a.Interface == "" && !e.Reply.Bypasses: // this node sends the packet
-		return who + " answers this node (" + e.Sees + ")"
+		return who + " answers " + a.here() + " (" + e.Sees + ")"
 	case e.Reply.Bypasses:
-		return who + " answers " + e.Sees + " by another way than this node"
+		return who + " answers " + e.Sees + " by another way than " + a.here()
 	}
-	return who + " answers " + e.Sees + " by way of this node"
+	return who + " answers " + e.Sees + " by way of " + a.here()
 }
 
 func (a *Answer) client() string {
@@ -140,7 +147,7 @@ func (e *Endpoint) notAcceptedText(a *Answer) string {
 	case r.From == a.To:
 		return ", but the reply goes to " + r.To + ", and not to the client"
 	case r.Bypasses:
-		return ", but only this node could translate the reply back: the client gets it from " + from +
+		return ", but only " + a.here() + " could translate the reply back: the client gets it from " + from +
 			", which it did not ask, and does not accept it"
 	}
 	return ", but the reply is not translated back: the client gets it from " + from +

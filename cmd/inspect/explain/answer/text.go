@@ -6,20 +6,22 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
-// Text returns the answer for people.
+// Text returns the answer for people: the verdict, why, and then the path.
 func (a *Answer) Text() string {
 	var b strings.Builder
 	a.head(&b)
-	a.steps(&b)
 	result := "\nResult:"
 	if e := a.Elsewhere; e != nil {
-		e.text(&b, a.From)
+		e.text(&b, a)
 		if e.Pod {
-			result = "\nResult, if it arrives here unchanged:"
+			result = "\nResult, if it arrives at " + a.here() + " unchanged:"
 		}
 	}
 	b.WriteString(result)
@@ -38,20 +40,26 @@ func (a *Answer) Text() string {
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}
-	return b.String()
+	b.WriteString("\nPath:\n")
+	a.steps(&b)
+	return output.CleanText(b.String())
 }
 
+// head prints whether the packet arrives, and which packet that is.
 func (a *Answer) head(b *strings.Builder) {
-	fmt.Fprintf(b, "%s -> %s/%s ", a.From, a.To, a.Protocol)
-	how := "sent by this node"
+	how := "sent by " + a.here()
 	if a.Interface != "" {
 		how = "in by " + a.Interface
 	}
-	what := cmp.Or(a.Service, "no address and port of a Service")
+	what := "no address and port of a Service"
 	if a.Service != "" {
-		what += InParentheses(a.Kind)
+		what = a.Service + inParentheses(a.Kind)
 	}
-	fmt.Fprintf(b, "asks for %s, %s\n\n", what, how)
+	verdict := ArrivalText(a.Arrives)
+	if r := a.Count(); a.Arrives == Always && r.Answers() != Always && r.All > 0 {
+		verdict = r.Text()
+	}
+	fmt.Fprintf(b, "%s -> %s/%s, %s, %s: %s\n", a.From, a.To, a.Protocol, what, how, verdict)
 }
 
 // steps prints hook, chain and match of each step, without repetitions.
@@ -119,7 +127,7 @@ func (a *Answer) results(b *strings.Builder, list []Outcome, left path.Unexplore
 		}
 		b.WriteString(" " + a.sentence(&o, more) + "\n")
 		for _, e := range o.Endpoints[:min(len(o.Endpoints), maxPrinted)] {
-			fmt.Fprintf(b, "    %s\n", endpointLine(&e))
+			fmt.Fprintf(b, "    %s\n", endpointLine(&e, a.here()))
 		}
 		if rest := len(o.Endpoints) - maxPrinted + more; rest > 0 && len(o.Endpoints) >= maxPrinted {
 			fmt.Fprintf(b, "    and %d more\n", rest)
@@ -144,10 +152,10 @@ func unexplored(b *strings.Builder, u path.Unexplored) {
 	b.WriteString(", assumed to be like the others\n")
 }
 
-func endpointLine(e *Endpoint) string {
+func endpointLine(e *Endpoint, node string) string {
 	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", e.At(), e.Probability*100, e.Sees)
 	if e.Node {
-		line += ", on this node itself"
+		line += ", on " + node + " itself"
 	}
 	if e.Response != "" {
 		line += ", " + e.Response
@@ -164,13 +172,13 @@ func (a *Answer) sentence(o *Outcome, more int) string {
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + a.sourceText(o)
 	case VerdictNotService:
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
-			return "is not translated, and stays on this node: the rules do not show whether a program listens there"
+			return "is not translated, and stays on " + a.here() + ": the rules do not show whether a program listens there"
 		}
 		return "is not translated, and goes on to its destination"
 	case VerdictRefused:
-		return "rejected with " + o.How + byText(o.By, o.Because) + InParentheses(o.Field)
+		return "rejected with " + o.How + byText(o.By, o.Because) + inParentheses(o.Field)
 	case VerdictDropped:
-		return "dropped" + byText(o.By, o.Because) + InParentheses(o.Field)
+		return "dropped" + byText(o.By, o.Because) + inParentheses(o.Field)
 	case VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
@@ -181,7 +189,7 @@ func (a *Answer) sourceText(o *Outcome) string {
 	text := "the client keeps its address"
 	switch {
 	case o.Masquerade:
-		text = "this node is seen as the client"
+		text = a.here() + " is seen as the client"
 	case len(o.Endpoints) > 0 && o.Endpoints[0].Sees != a.client():
 		text = o.Endpoints[0].Sees + " is seen as the client"
 	}
@@ -199,10 +207,9 @@ func count(n int) string {
 }
 
 var reasonTexts = map[string]string{
-	"NoLocalEndpoint": "the Service has endpoints, but its policy is Local and none of them is on this node",
-	"NoEndpoint":      "the Service has no endpoint that is ready and not drained",
-	"SourceRanges":    "the client is in none of the source ranges of the Service",
-	"NoPort":          "the address is a Service's, which has no such port",
+	"NoEndpoint":       "the Service has no endpoint that is ready and not drained",
+	reasonSourceRanges: "the client is in none of the source ranges of the Service",
+	"NoPort":           "the address is a Service's, which has no such port",
 	"Translated": "another program has translated the destination to this ClusterIP, " +
 		"and the kernel translates a connection only once",
 	"NoService": "no Service has this address, which is in a range of ClusterIPs",
@@ -210,8 +217,13 @@ var reasonTexts = map[string]string{
 	"Fault":     "the packet comes here only because ",
 }
 
-// BecauseText returns a reason in words, with the fault that it may be about.
-func BecauseText(reason, fault string) string { return reasonTexts[reason] + fault }
+// because returns a reason in words, with the fault that it may be about.
+func (a *Answer) because(reason, fault string) string {
+	if reason == reasonNoLocalEndpoint {
+		return "the Service has endpoints, but its policy is Local and none of them is on " + a.here()
+	}
+	return reasonTexts[reason] + fault
+}
 
 // byText returns the rule that decided, or the reason if it is one of ours, and the command that lists
 // a chain of another program.
@@ -230,8 +242,8 @@ func byText(by path.RuleRef, because string) string {
 		by.Chain, rule)
 }
 
-// InParentheses returns a field in parentheses, after a space; nothing if it is empty.
-func InParentheses(field string) string {
+// inParentheses returns a field in parentheses, after a space; nothing if it is empty.
+func inParentheses(field string) string {
 	if field == "" {
 		return ""
 	}
@@ -304,7 +316,7 @@ func list(b *strings.Builder, title string, lines []string) {
 }
 
 // text prints what the answer does not cover, and where to run the command instead.
-func (e *Elsewhere) text(b *strings.Builder, from string) {
+func (e *Elsewhere) text(b *strings.Builder, a *Answer) {
 	via := ""
 	if e.Via != "" {
 		via = ", by way of " + e.Via
@@ -313,11 +325,11 @@ func (e *Elsewhere) text(b *strings.Builder, from string) {
 		where := strings.TrimSuffix("node "+e.Node, "node ")
 		fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Ask\n"+
 			"that node, by kubectl on your own machine or there:\n",
-			from, cmp.Or(where, "another node"), via)
+			a.From, cmp.Or(where, "another node"), via)
 	} else {
-		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
+		fmt.Fprintf(b, "\nNote: %s is not on %s%s. If it is a pod or a node of the cluster, the rules of\n"+
 			"its own node apply first: ask that node. If it is outside the cluster, ask the node that it connects to:\n",
-			from, via)
+			a.From, a.here(), via)
 	}
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)
@@ -331,7 +343,27 @@ func (c *Connection) text(b *strings.Builder) {
 	}
 	b.WriteString("    no new connection would go there")
 	if c.Because != "" {
-		b.WriteString(": " + c.Because + InParentheses(c.Field))
+		b.WriteString(": " + c.Because + inParentheses(c.Field))
 	}
 	b.WriteString("\n")
+}
+
+// Reasons that have a field.
+const (
+	reasonSourceRanges    = "SourceRanges"
+	reasonNoLocalEndpoint = "NoLocalEndpoint"
+)
+
+// becauseField returns the field of the Service because of which a rule rejects or drops packets to
+// a kind of address.
+func becauseField(reason, kind string) string {
+	switch {
+	case reason == reasonSourceRanges:
+		return findings.FieldSourceRanges
+	case reason != reasonNoLocalEndpoint || kind == "":
+		return ""
+	case kind == model.KindClusterIP.String():
+		return findings.FieldInternalLocal
+	}
+	return findings.FieldExternalLocal
 }

@@ -1,37 +1,20 @@
-package explain
+package answer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
-	"kube-vmap/nft/foreign/simulate"
 )
 
-// Ask requests a document from the running process.
-type Ask func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error)
-
-// addHints adds what the running process knows about the packet, and returns its
-// document; nil if it does not answer.
-func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
-	observe time.Duration,
-) *nodestatus.Document {
-	d, err := ask(ctx, query(a, observe))
-	if err != nil {
-		a.Process = err.Error() + ". So this is what the kernel's tables hold, and nothing of the " +
-			"objects behind them; kube-vmap diff --manifests compares both"
-		return nil
-	}
-	a.Process = "answers"
-	h := hinter{Answer: a, packet: p, document: d}
+// addHints adds what the running process knows about the packet.
+func (a *Answer) addHints(d *nodestatus.Document) {
+	h := hinter{Answer: a, to: addrPort(a.To), document: d}
 	if !d.Ready {
 		h.add("kube-vmap has not programmed everything yet")
 	}
@@ -39,16 +22,11 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 	if port != nil && a.Service == "" {
 		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
 		a.Service = service.Namespace + "/" + service.Name
-		if d, err = ask(ctx, query(a, observe)); err != nil {
-			return nil
-		}
-		h.document = d
-		service, port, frontend = h.service()
 	}
 	switch {
 	case port == nil:
 		h.ofAddress()
-	case frontend.Restricted && h.Likeliest().Reason == string(simulate.ReasonSourceRanges):
+	case frontend.Restricted && h.Likeliest().Reason == reasonSourceRanges:
 		who := "no address of this family"
 		if len(frontend.Sources) > 0 {
 			who = "only " + strings.Join(frontend.Sources, ", ")
@@ -59,29 +37,37 @@ func addHints(ctx context.Context, a *answer.Answer, ask Ask, p simulate.Packet,
 		h.ofPort(service, port, frontend)
 	}
 	h.fastPath()
-	return d
 }
 
-// query asks for the Service with its endpoints or, if there is none, for a brief document.
-// Whether endpoints respond matters if the packet goes to one.
-func query(a *answer.Answer, observe time.Duration) nodestatus.Query {
-	namespace, rest, ok := strings.Cut(a.Service, "/")
-	if !ok {
-		return nodestatus.Query{Brief: true}
+// ServiceAt returns the Service of a document that has the destination of the packet; nil if none
+// has.
+func (a *Answer) ServiceAt(d *nodestatus.Document) *nodestatus.Service {
+	s, _, _ := (&hinter{Answer: a, to: addrPort(a.To), document: d}).find()
+	return s
+}
+
+// Concerns reports whether a Service has the address or the node port of the packet, or a problem
+// with the address. Hints are about no other Service.
+func (a *Answer) Concerns(d *nodestatus.Document, s *nodestatus.Service) bool {
+	h := hinter{Answer: a, to: addrPort(a.To), document: d}
+	for i := range s.Ports {
+		if slices.ContainsFunc(s.Ports[i].Frontends, func(f nodestatus.Frontend) bool {
+			return f.Address == "" && f.Port == h.to.Port() || f.Address != "" && h.at(&f)
+		}) {
+			return true
+		}
 	}
-	name, _, _ := strings.Cut(rest, ":")
-	if !slices.ContainsFunc(a.Outcomes, func(o answer.Outcome) bool { return o.Verdict == answer.VerdictDelivered }) {
-		observe = 0
-	}
-	return nodestatus.Query{Namespace: namespace, Name: name, Observe: observe}
+	return slices.ContainsFunc(s.Problems, func(p nodestatus.Problem) bool { return concerns(&p, h.to.Addr()) })
 }
 
 type hinter struct {
-	*answer.Answer
+	*Answer
 
-	packet   simulate.Packet
+	to       netip.AddrPort
 	document *nodestatus.Document
 }
+
+func (h *hinter) family() model.Family { return model.FamilyOf(h.to.Addr()) }
 
 func (h *hinter) add(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(h.Hints, text) {
@@ -90,37 +76,43 @@ func (h *hinter) add(format string, args ...any) {
 }
 
 func (h *hinter) hasProtocol(port *nodestatus.Port) bool {
-	return strings.EqualFold(port.Protocol, h.packet.Protocol.String()) && port.Family == h.packet.Family().String()
+	return strings.EqualFold(port.Protocol, h.Protocol) && port.Family == h.family().String()
 }
 
 // at reports whether the packet is for the frontend's address; for node ports, an address
 // of the node.
 func (h *hinter) at(f *nodestatus.Frontend) bool {
-	to := h.packet.To.Addr().String()
+	to := h.to.Addr().String()
 	if f.Address == "" {
 		return slices.Contains(h.document.NodeAddresses, to)
 	}
 	return f.Address == to
 }
 
-// service finds the Service port and frontend that the packet is for; nil if there is
-// none. The tables do not have the kind of all frontends, nor the fields that follow from it.
-func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
+// find finds the Service port and frontend that the packet is for; nil if there is none.
+func (h *hinter) find() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
 	for s, p := range h.document.EachPort() {
 		for k := range p.Frontends {
-			f := &p.Frontends[k]
-			if f.Port != h.packet.To.Port() || !h.hasProtocol(p) || !h.at(f) {
-				continue
+			if f := &p.Frontends[k]; f.Port == h.to.Port() && h.hasProtocol(p) && h.at(f) {
+				return s, p, f
 			}
-			h.Kind = f.Kind
-			for n := range h.Outcomes {
-				o := &h.Outcomes[n]
-				o.Field = cmp.Or(becauseField(simulate.Reason(o.Reason), f.Kind), o.Field)
-			}
-			return s, p, f
 		}
 	}
 	return nil, nil, nil
+}
+
+// service finds these, and sets the kind of the address. The tables do not have that of all
+// frontends, nor the fields that follow from it.
+func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
+	s, p, f := h.find()
+	if f != nil {
+		h.Kind = f.Kind
+		for n := range h.Outcomes {
+			o := &h.Outcomes[n]
+			o.Field = cmp.Or(becauseField(o.Reason, f.Kind), o.Field)
+		}
+	}
+	return s, p, f
 }
 
 func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
@@ -132,13 +124,13 @@ func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodesta
 
 // connections adds to open connections why no new one would go to their endpoint.
 func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
-	explain := func(c *answer.Connection) (listed bool) {
+	explain := func(c *Connection) (listed bool) {
 		i := slices.IndexFunc(port.Endpoints, func(e nodestatus.Endpoint) bool {
 			return e.At() == c.Endpoint && e.Reason != nodestatus.ReasonGone
 		})
 		switch {
 		case !c.Stale:
-		case i < 0 && c.Endpoint == h.packet.To.String():
+		case i < 0 && c.Endpoint == h.to.String():
 			c.Because = "it began before this address was programmed, and is not translated"
 		case i < 0:
 			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
@@ -161,15 +153,15 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 // fastPath adds that later packets pass no rules, if this node forwards them: flowtables take
 // neither packets from nor to programs of the node, nor SCTP.
 func (h *hinter) fastPath() {
-	forwards := func(o answer.Outcome) bool {
-		return o.Verdict == answer.VerdictDelivered && slices.ContainsFunc(o.Endpoints,
-			func(e answer.Endpoint) bool { return !e.Node })
+	forwards := func(o Outcome) bool {
+		return o.Verdict == VerdictDelivered && slices.ContainsFunc(o.Endpoints,
+			func(e Endpoint) bool { return !e.Node })
 	}
-	if h.document.IsFastPathOn() && h.Interface != "" && h.packet.Protocol != model.SCTP &&
+	if h.document.IsFastPathOn() && h.Interface != "" && h.Protocol != model.SCTP.String() &&
 		slices.ContainsFunc(h.Outcomes, forwards) {
-		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of this node, "+
+		h.add("the fast path is on: after %d packets of a connection, the next ones pass no rules of %s, "+
 			"except fragments, those that end it, and those between pods of one bridge",
-			h.document.Health.FastPath.AfterPackets)
+			h.document.Health.FastPath.AfterPackets, h.here())
 	}
 }
 
@@ -182,32 +174,20 @@ func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodes
 	d.Services = []nodestatus.Service{one}
 	for _, found := range findings.Of(&d) {
 		if found.Name != "" {
-			h.add("%s%s", found.Sentence(), answer.InParentheses(found.Field))
+			h.add("%s%s", found.SentenceAt(h.here()), inParentheses(found.Field))
 		}
 	}
 }
 
-// localField returns the field with the policy of a kind of frontends; empty if the kind is
-// not known.
-func localField(kind string) string {
-	switch kind {
-	case "":
-		return ""
-	case model.KindClusterIP.String():
-		return findings.FieldInternalLocal
-	}
-	return findings.FieldExternalLocal
-}
-
 func (h *hinter) problems(list []nodestatus.Problem) {
 	for _, p := range list {
-		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, answer.InParentheses(p.Field))
+		h.add("%s: %s: %s%s", p.Object, p.Reason, p.Text, inParentheses(p.Field))
 	}
 }
 
 // ofAddress adds what the address has, if it does not have the port.
 func (h *hinter) ofAddress() {
-	to := h.packet.To.Addr()
+	to := h.to.Addr()
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
 		var ports []string
@@ -244,17 +224,17 @@ func concerns(p *nodestatus.Problem, a netip.Addr) bool {
 func (h *hinter) nodePortOf(s *nodestatus.Service) {
 	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
 		a, err := netip.ParseAddr(text)
-		return err != nil || model.FamilyOf(a) != h.packet.Family()
+		return err != nil || model.FamilyOf(a) != h.family()
 	})
 	where := cmp.Or(strings.Join(at, ", "), "no address of this family")
-	if to := h.packet.To.Addr().String(); !slices.Contains(at, to) {
+	if to := h.to.Addr().String(); !slices.Contains(at, to) {
 		where += "; " + to + " serves no node ports"
 	}
 	var ports []*nodestatus.Port
 	for i := range s.Ports {
 		port := &s.Ports[i]
-		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
-		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
+		has := func(f nodestatus.Frontend) bool { return f.Address == "" && f.Port == h.to.Port() }
+		if port.Family == h.family().String() && slices.ContainsFunc(port.Frontends, has) {
 			ports = append(ports, port)
 		}
 	}
@@ -262,7 +242,7 @@ func (h *hinter) nodePortOf(s *nodestatus.Service) {
 		ports = ports[i : i+1] // the others do not matter
 	}
 	for _, p := range ports {
-		h.add("%d/%s is the node port of %s/%s, and is served at %s", h.packet.To.Port(), strings.ToLower(p.Protocol),
+		h.add("%d/%s is the node port of %s/%s, and is served at %s", h.to.Port(), strings.ToLower(p.Protocol),
 			s.Namespace, s.Name, where)
 	}
 }
