@@ -21,8 +21,9 @@ type Formats []string
 
 // Formats of several commands.
 var (
-	JSON  = Formats{"json"}
-	Table = Formats{"wide", "json", "yaml"}
+	JSON    = Formats{"json"}
+	Objects = Formats{"json", "yaml"}
+	Table   = Formats{"wide", "json", "yaml"}
 )
 
 // AddFlag adds the flag --output and its completion to a command.
@@ -61,7 +62,7 @@ func Write(w io.Writer, format string, value any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", format, err)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+	_, err = fmt.Fprintln(w, CleanText(strings.TrimSuffix(string(text), "\n")))
 	return err
 }
 
@@ -110,23 +111,27 @@ type Columns struct {
 	widths []int
 }
 
-// Print writes rows, which all have the same number of cells.
+// Print writes rows, which all have the same number of cells. It cleans the cells, and gives words
+// for a severity a colour on a terminal.
 func (c *Columns) Print(rows [][]string) error {
 	for _, cells := range rows {
 		if c.widths == nil {
 			c.widths = make([]int, len(cells))
 		}
-		for i, cell := range cells {
+		for i := range cells {
+			cells[i] = Clean(cells[i])
+			cell := cells[i]
 			c.widths[i] = max(c.widths[i], minWidth, utf8.RuneCountInString(cell)+padding)
 		}
 	}
 	var text bytes.Buffer
+	coloured := HasColour(c.W)
 	for _, cells := range rows {
 		last := len(cells) - 1
 		for i, cell := range cells[:last] {
-			text.WriteString(cell + strings.Repeat(" ", c.widths[i]-utf8.RuneCountInString(cell)))
+			text.WriteString(Colour(cell, coloured) + strings.Repeat(" ", c.widths[i]-utf8.RuneCountInString(cell)))
 		}
-		text.WriteString(cells[last] + "\n")
+		text.WriteString(Colour(cells[last], coloured) + "\n")
 	}
 	_, err := c.W.Write(text.Bytes())
 	return err
