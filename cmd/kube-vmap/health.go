@@ -37,7 +37,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			},
 			Refused: nodestatus.Refused{Ports: loop.QuarantinedPorts, Objects: loop.InvalidObjects, Conflicts: loop.Conflicts},
 			Repairs: nodestatus.Count{Count: loop.Repairs, Last: loop.Repaired},
-			Protect: p.loop.Rules.Protect,
+			Protect: p.loop.Rules.Protect, Network: networkState(),
 		}
 		add := func(reason, format string, args ...any) {
 			out.Problems = append(out.Problems, nodestatus.Problem{

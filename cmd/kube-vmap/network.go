@@ -7,7 +7,9 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,36 @@ func addNetwork(add problemAdder, loop *sync.Loop) error {
 		add(nodestatus.ReasonTracking, "connection tracking is nearly full: new connections may be dropped")
 	}
 	return cmp.Or(notForwarding(add, loop), err)
+}
+
+// networkState returns how full connection tracking is, and in which families the node forwards; nil
+// if the kernel does not show it.
+func networkState() *nodestatus.Network {
+	tracked, err := sysctl("net/netfilter/nf_conntrack_count")
+	most, maxErr := sysctl("net/netfilter/nf_conntrack_max")
+	if err != nil || maxErr != nil {
+		return nil
+	}
+	var forwarding []string
+	for f, name := range [...]string{model.IPv4: "net/ipv4/ip_forward", model.IPv6: "net/ipv6/conf/all/forwarding"} {
+		word := "off"
+		switch n, err := sysctl(name); {
+		case err != nil:
+			word = "not known"
+		case n != 0:
+			word = "on"
+		}
+		forwarding = append(forwarding, model.Family(f).String()+" "+word)
+	}
+	return &nodestatus.Network{Tracked: tracked, TrackedMax: most, Forwarding: strings.Join(forwarding, ", ")}
+}
+
+func sysctl(name string) (int, error) {
+	text, err := os.ReadFile("/proc/sys/" + name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
 // maxRuleset is how long to wait for the loop, which may wait for the kernel.

@@ -26,6 +26,17 @@ type Health struct {
 	FastPath *FastPath `json:"fastPath,omitempty"`
 	// PassiveHealth is nil if it is not known.
 	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
+	// Network is nil if it is not known.
+	Network *Network `json:"network,omitempty"`
+}
+
+// Network is the state of the node's network.
+type Network struct {
+	// Tracked is how many connections the kernel tracks, of at most TrackedMax.
+	Tracked    int `json:"tracked"`
+	TrackedMax int `json:"trackedMax"`
+	// Forwarding says in which families the node forwards packets: "IPv4 on, IPv6 off".
+	Forwarding string `json:"forwarding"`
 }
 
 // PassiveHealth is what passive health checks found.

@@ -188,19 +188,31 @@ func (p *Port) Shares(local bool) (n int) {
 }
 
 // SharePercents returns a function that returns an endpoint's part of the new connections,
-// in percent of those to the whole cluster, or else to this node; false if each endpoint has
-// the same, or it has none.
-func (p *Port) SharePercents() func(e *Endpoint) (percent float64, uneven bool) {
+// in percent of those to the whole cluster, or else to this node; false if it gets none.
+func (p *Port) SharePercents() func(e *Endpoint) (percent float64, gets bool) {
 	all := [...]int{p.Shares(false), p.Shares(true)}
-	return func(e *Endpoint) (percent float64, uneven bool) {
-		local, total := e.Slot == nil && e.LocalSlot != nil, all[0]
-		if local {
-			total = all[1]
+	var alike [2]int // endpoints, where each has one slot
+	for i := range p.Endpoints {
+		if e := &p.Endpoints[i]; e.Slot != nil {
+			alike[0]++
+		} else if e.LocalSlot != nil {
+			alike[1]++
 		}
-		if total == 0 || !e.Used() {
+	}
+	return func(e *Endpoint) (percent float64, gets bool) {
+		which := 0
+		if e.Slot == nil && e.LocalSlot != nil {
+			which = 1
+		}
+		switch {
+		case !e.Used():
 			return 0, false
+		case all[which] > 0:
+			return 100 * float64(e.share(which == 1)) / float64(all[which]), true
+		case e.Slot == nil && e.LocalSlot == nil:
+			return 0, true // busy
 		}
-		return 100 * float64(e.share(local)) / float64(total), true
+		return 100 / float64(alike[which]), true
 	}
 }
 

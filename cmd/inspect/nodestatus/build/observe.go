@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
@@ -31,7 +32,7 @@ import (
 // SYN_SENT for two minutes. What has no reply counts if its entry existed before.
 const (
 	// MaxObserved is the longest observation.
-	MaxObserved = 10 * time.Second
+	MaxObserved = nodestatus.MaxObserved
 	// window is how long to wait between two reads. Until then no entry of a connection that
 	// was closed has ended: that takes at least ten seconds (nf_conntrack_tcp_timeout_close).
 	window = 3 * time.Second
