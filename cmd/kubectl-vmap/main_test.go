@@ -91,7 +91,7 @@ func vmap(t *testing.T, s *nodestest.Server, line ...string) (stdout, stderr str
 func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 	s := nodestest.New(t, map[string]nodestest.Program{"node-1": nil, "node-2": old, "node-3": proxy("node-3", "web", "api")})
 	stdout, stderr, code := vmap(t, s, "get", "svc")
-	want := "NAME   KINDS       CLUSTER-IP   PORT(S)   ENDPOINTS   CONNECTIONS   ACTIVE   STATUS\n"
+	want := "NAME   KINDS       CLUSTER-IP   EXTERNAL-IP   PORT(S)   ENDPOINTS   CONNECTIONS   ACTIVE   STATUS\n"
 	if code != 0 || !strings.HasPrefix(stdout, want) || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "\nweb ") {
 		t.Errorf("%d, %s", code, stdout)
 	}
@@ -195,7 +195,7 @@ func TestNodeCannotFakeRows(t *testing.T) {
 		}
 		return shop(r, args, stdout, stderr)
 	}})
-	for command, rows := range map[string]int{"get svc": 2, "get svc --all-nodes": 2, "problems": 3, "diff": 4} {
+	for command, rows := range map[string]int{"get svc": 2, "get svc --all-nodes": 2, "problems": 4, "diff": 4} {
 		stdout, stderr, _ := vmap(t, s, strings.Fields(command)...)
 		if strings.Count(stdout, "\n") != rows || strings.Contains(stdout, "\nnode-2") || strings.ContainsAny(stdout, "\r\x1b\u2028") || !strings.Contains(stdout, "x; node-2 y") {
 			t.Errorf("%s: %q, %q", command, stdout, stderr)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ func problemsCommand(f *nodes.Flags) *cobra.Command {
 		Use:   "problems [SERVICE...]",
 		Short: "List everything that is not plainly balanced on the nodes, problems first",
 		Long: `List the Services whose connections are not balanced over all ready endpoints, or fail,
-on any node: one line for each Service, reason and field that causes it, with the nodes
+on any node: once for each Service, reason and field that causes it, with the nodes
 where it is so. Problems come before notices, which may be intended. A Service that is
 not listed sends each new connection to any of its ready endpoints, whoever the client
 is. Problems of other objects and of nodes are listed, too. The reasons:
@@ -47,10 +46,7 @@ not counted (NotCounted).`,
   kubectl vmap problems --node node-1 --observe 8s`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(*cobra.Command, []string) error {
-			if observe < 0 {
-				return fmt.Errorf("--observe: %s is less than 0", observe)
-			}
-			return output.Table.Check(format)
+			return cmp.Or(nodestatus.CheckObserve(observe), nodestatus.CheckNamespace(f.GivenNamespace()), output.Table.Check(format))
 		},
 	}
 	flags := cmd.Flags()
@@ -67,7 +63,9 @@ not counted (NotCounted).`,
 			}
 			args = append(args, "--namespace", namespace)
 		}
-		r.Cluster = r.Patient(observe)
+		if r.Cluster = r.Patient(observe); observe > 0 {
+			output.Progress(r.Stderr, fmt.Sprintf("observing for %s whether endpoints respond ...", observe))
+		}
 		return listProblems(ctx, r, append(args, r.Args...), format)
 	}))
 }
@@ -75,13 +73,13 @@ not counted (NotCounted).`,
 // listProblems asks the nodes and prints what they have found.
 func listProblems(ctx context.Context, r *nodes.Request, args []string, format string) error {
 	var all findings.Merger
-	var sum problemSummary
+	var sum findings.Summary
 	var uncounted error
 	failures, _ := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
 		return l, r.JSON(ctx, n, findings.Schema, &l, args...)
 	}, func(n nodes.Node, l findings.List) error {
 		all.Add(n.Name, l.Findings)
-		sum.Services = max(sum.Services, l.Services)
+		sum.Services, sum.ObservedSeconds = max(sum.Services, l.Services), max(sum.ObservedSeconds, l.ObservedSeconds)
 		if l.NotCounted() {
 			uncounted = findings.ErrNotCounted
 		}
@@ -107,13 +105,7 @@ func listProblems(ctx context.Context, r *nodes.Request, args []string, format s
 	if err != nil {
 		_, _ = fmt.Fprintln(r.Stderr, err)
 	}
-	for i := range found {
-		if found[i].IsProblem() {
-			sum.Problems++
-		} else {
-			sum.Notices++
-		}
-	}
+	sum.Count(found)
 	sum.Nodes, sum.Silent = failures.Answered()+failures.Count(), failures.Count()
 	err = errors.Join(writeProblems(r.Stdout, format, found, sum, answered), failed, uncounted)
 	if err == nil && sum.Problems > 0 {
@@ -130,56 +122,13 @@ func compareNodes(m *findings.Merged, answered int) {
 	}
 }
 
-// problemSummary is what was asked, and how much was found.
-type problemSummary struct {
-	Nodes    int `json:"nodes"`
-	Silent   int `json:"silent"` // nodes of them that did not answer
-	Services int `json:"services"`
-	Problems int `json:"problems"`
-	Notices  int `json:"notices"`
-	// NotObserved is what no finding is about; see [findings.List].
-	NotObserved []string `json:"notObserved"`
-}
-
 // writeProblems writes problems in an output format. answered are the nodes that answered.
-func writeProblems(w io.Writer, format string, list []findings.Merged, s problemSummary, answered []string) error {
-	if output.IsObject(format) {
-		for i := range list {
-			list[i].SetTexts()
-		}
-		return output.WriteList(w, format, list, s)
-	}
-	var rows [][]string
-	if len(list) > 0 {
-		rows = append(rows, []string{"SEVERITY", "OBJECT", "REASON", "FIELD", "NODES", "TEXT"})
+func writeProblems(w io.Writer, format string, list []findings.Merged, s findings.Summary, answered []string) error {
+	if !output.IsObject(format) {
+		return findings.Print(w, list, s, answered, format == "wide")
 	}
 	for i := range list {
-		p := &list[i]
-		where := findings.Where(p.Nodes, answered, ",")
-		switch {
-		case len(p.Nodes) == len(answered) && len(answered) > 1:
-			where = "all"
-		case format == "wide":
-			where = strings.Join(p.Nodes, ",")
-		}
-		cells := []string{p.Severity, p.Where(), p.Reason, p.Field, where, p.String()}
-		for k := range cells {
-			cells[k] = cmp.Or(output.Clean(cells[k]), "<none>")
-		}
-		rows = append(rows, cells)
+		list[i].SetTexts()
 	}
-	if err := output.Print(w, rows); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s, %s: %s, %s", nodestatus.Plural(s.Nodes-s.Silent, "node"),
-		nodestatus.Plural(s.Services, "Service"), nodestatus.Plural(s.Problems, "problem"),
-		nodestatus.Plural(s.Notices, "notice"))
-	if s.Silent > 0 {
-		text += fmt.Sprintf("; no answer from %s", nodestatus.Plural(s.Silent, "more node"))
-	}
-	if len(s.NotObserved) > 0 {
-		text += "\n" + findings.NotObservedText(s.NotObserved)
-	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	return output.WriteList(w, format, list, s)
 }

@@ -77,13 +77,20 @@ func TestFindingsOfNodesAreMerged(t *testing.T) {
 		programs[fmt.Sprintf("node-%d", i)] = finds(list...).run
 	}
 	out, errs, code := command(t, programs)
-	want := `SEVERITY   OBJECT                        REASON        FIELD    NODES           TEXT
-Problem    Node node-3                   Node          <none>   node-3          ?[2Jbad
-Problem    Service shop/web (http/TCP)   Refuses       spec.x   node-1          1 of 3 endpoints answers with a reset: no program listens on port 80 there, or a network policy rejects: x
-Problem    Service shop/web              Silent        spec.x   node-1,node-3   1 is silent (on node-1); 2 are silent (on node-3)
-Notice     Service shop/web              LocalPolicy   spec.x   all             1 of 3 endpoints (on node-0, node-1); 2 of 3 endpoints (on node-2); 3 of 3 endpoints (on node-3)
+	want := `Problem  Node node-3 on node-3
+    ?[2Jbad
+    Node
+Problem  Service shop/web (http/TCP) on node-1
+    1 of 3 endpoints answers with a reset: no program listens on port 80 there, or a network policy rejects: x
+    Refuses, spec.x
+Problem  Service shop/web on node-1,node-3
+    1 is silent (on node-1); 2 are silent (on node-3)
+    Silent, spec.x
+Notice  Service shop/web on all 4 nodes
+    1 of 3 endpoints (on node-0, node-1); 2 of 3 endpoints (on node-2); 3 of 3 endpoints (on node-3)
+    LocalPolicy, spec.x
 4 nodes, 7 Services: 3 problems, 1 notice
-Not looked at: resets
+Not checked: resets
 `
 	if out != want || errs != "" || code != 1 {
 		t.Errorf("exit code %d, %sgot\n%s\nwant\n%s", code, errs, out, want)
@@ -107,14 +114,14 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 	out, _, code := command(t, programs, "-o", "json")
 	var list struct {
 		Items   []findings.Merged
-		Summary problemSummary
+		Summary findings.Summary
 	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 || code != 1 {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
 	p := list.Items[0]
 	if !slices.Equal(p.Nodes, []string{"a", "b"}) || len(p.Ports) != 2 || p.Severity != problem ||
-		!reflect.DeepEqual(list.Summary, problemSummary{Nodes: 2, Services: 7, Problems: 1, NotObserved: []string{"resets"}}) {
+		!reflect.DeepEqual(list.Summary, findings.Summary{Nodes: 2, Services: 7, Problems: 1, NotObserved: []string{"resets"}}) {
 		t.Errorf("read %+v", list)
 	}
 }
@@ -130,11 +137,11 @@ func TestNodeBehindIsNotTakenForAWrongSelector(t *testing.T) {
 	stdout, _, _ := command(t, map[string]nodestest.Program{
 		"node-1": finds(none("wrong")).run, "node-2": finds(none("wrong"), none("behind")).run,
 	})
-	for line := range strings.Lines(stdout) {
-		behind := strings.Contains(line, "shop/behind")
-		if behind && (!strings.Contains(line, "behind the API server") || strings.Contains(line, "spec.selector")) ||
-			strings.Contains(line, "shop/wrong") && !strings.Contains(line, "spec.selector") {
-			t.Errorf("%s", line)
+	for _, block := range strings.Split(stdout, "Problem  ") {
+		behind := strings.Contains(block, "shop/behind")
+		if behind && (!strings.Contains(block, "behind the API server") || strings.Contains(block, "spec.selector")) ||
+			strings.Contains(block, "shop/wrong") && !strings.Contains(block, "spec.selector") {
+			t.Errorf("%s", block)
 		}
 	}
 	if strings.Count(stdout, "Service shop/") != 2 {
@@ -148,7 +155,7 @@ func TestSilentNodesAreNamed(t *testing.T) {
 		return exit.Trouble
 	}}
 	out, errs, code := command(t, programs)
-	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 1 more node\nNot looked at: resets\n" || code != exit.Trouble ||
+	if out != "1 node, 7 Services: 0 problems, 0 notices; no answer from 1 more node\nNot checked: resets\n" || code != exit.Trouble ||
 		!strings.Contains(errs, "1 node without kube-vmap: b\n") || !strings.Contains(errs, "c: kube-vmap serves no Service web") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
@@ -172,7 +179,8 @@ func TestNodesAreAskedWhatTheCommandIs(t *testing.T) {
 		"--observe 0":                     "problems -o json --observe 0s",
 		"--node a -o wide":                "problems -o json --observe 3s",
 		"--observe 10s --node-timeout 1s": "problems -o json --observe 10s",
-		"--observe 2562047h47m16s":        "problems -o json --observe 2562047h47m16s",
+		"--observe 2562047h47m16s":        "",
+		"-n TYPO":                         "",
 		"--observe -1s":                   "",
 		"-o xml":                          "",
 		"--no-such-flag":                  "",

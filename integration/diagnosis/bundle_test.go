@@ -45,13 +45,14 @@ var expected = map[string]string{
 	"status.json":      `"name":"sticky"`,
 	"recent.log":       "level=WARN",
 	"info.log":         "msg=starting",
-	"problems.txt":     "Not looked at: ",
+	"problems.txt":     "Not checked: ",
 	"rules-others.nft": "\tchain in { # hook input, policy drop\n\t\tmeta nfproto ipv4 ip saddr 192.0.2.7 tcp dport 443 drop # handle ",
 	"metrics.txt":      "kubevmap_services 4",
 	"rules-wanted.nft": "chain service-check {",
 	"rules-kernel.nft": "chain service-check {",
 	"drift.txt":        "",
 	"sysctl.txt":       "net.netfilter.nf_conntrack_max = ",
+	"network.txt":      "# IPv6 rules\nip rule 0: from all to all table 255",
 }
 
 func TestBundleOfRunningProxy(t *testing.T) {

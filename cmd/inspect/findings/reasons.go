@@ -3,7 +3,9 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
@@ -114,88 +116,171 @@ var reasons = []struct{ name, text, severity string }{
 }
 
 // sentences are the words about findings by their kind, or by a reason that has one kind. Findings
-// with others are in the words of an error, or of another program. $of, $named and so on are what
-// [sentence.word] returns: ${is|are} is chosen by the number of endpoints, ${#one|many} by that of
-// connections, ${!problem|notice} by the severity, and ${*noun} is Number of these.
-var sentences = map[string]string{
-	NoEndpoints: noEndpoint + "the selector $selector",
-	kindNoSelector: noEndpoint + "the Service has no selector, and no EndpointSlice with its name has ${family}" +
-		"addresses",
-	KindBehind: "no endpoint is known there, although other nodes know some: they may be behind the API server, " +
-		"see kubectl vmap status",
-	NotProgrammed: "the kernel's tables do not have $missing",
-	NotReady:      "$of ${is|are} not ready$refused$named",
-	Drained:       "$of ${has|have} weight 0$refused$named",
-	Fallback:      "no endpoint that may be used is ready, so that terminating ones serve$named",
-	kindFallbackLocal: "no endpoint of $node is ready, so that terminating ones serve where the policy is " +
-		"Local$named",
-	PublishedEarly: "$of ${gets|get} connections although ${its pod is|their pods are} not ready$named",
-	kindSome:       "$of ${does|do} not have the port$named",
-	NoPort: "none of its $hit ${family}endpoints has the port $message; " +
-		"their EndpointSlices have $offered",
-	LocalPolicy: "clients outside the cluster get only the endpoints of the node " +
-		"that they connect to: $hit of $all",
-	LocalPolicy + "Internal": "clients on $node get only the endpoints of their node: $hit of $all",
-	NoneLocal:                "connections from outside the cluster to $node are dropped: " + elsewhere,
-	NoneLocal + "Internal":   "connections of clients on $node are dropped: " + elsewhere,
-
-	model.ReasonOtherZones.String():          hints + "zones$named",
-	model.ReasonOtherNodes.String():          hints + "nodes$named",
-	SourceRanges:                             "$clients may connect to $frontends, others are dropped",
-	Affinity:                                 "each client keeps its endpoint for $seconds after its last new connection",
-	model.SchedulerSourceHash.String():       byAddress,
-	model.SchedulerMaglev.String():           byAddress,
-	model.SchedulerLeastConnections.String(): "endpoints with fewer connections get more new ones$ports",
-	Weights:                                  "the $hit endpoints have different weights",
-	Busy: "$of ${gets|get} no new connections for now, " +
-		"because others have fewer$named",
-
-	Refuses: "$of ${answers|answer} with a reset${#, once within the observation|, %d times within the observation}: " +
-		"no program listens on port $number there, or a network policy rejects$named",
-	Silent: "$of ${does|do} not answer${#, 1 connection waiting|, %d connections waiting}: " +
-		"the pod or its node is gone, or a network policy or firewall drops$named",
-	kindUDP: "$of ${does|do} not answer${#, 1 connection|, %d connections}: " +
-		"no program listens on port $number there, something drops, or the protocol has no answers$named",
+// with others are in the words of an error, or of another program.
+var sentences = map[string]func(*sentence) string{
+	NoEndpoints: func(s *sentence) string {
+		return s.noEndpoint() + "the selector " + cmp.Or(s.Message, "matches no pod with an "+s.family()+"address")
+	},
+	kindNoSelector: func(s *sentence) string {
+		return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " + s.family() + "addresses"
+	},
+	KindBehind: words("no endpoint is known there, although other nodes know some: they may be behind the API server, " +
+		"see kubectl vmap status"),
+	NotProgrammed: func(s *sentence) string {
+		what := "the port"
+		if s.All > 0 {
+			what = s.of() + s.named()
+		}
+		return "the kernel's tables do not have " + what
+	},
+	NotReady: func(s *sentence) string {
+		return s.of() + s.pick(" is", " are") + " not ready" + s.refused() + s.named()
+	},
+	Drained: func(s *sentence) string {
+		return s.of() + s.pick(" has", " have") + " weight 0" + s.refused() + s.named()
+	},
+	Fallback: func(s *sentence) string {
+		return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
+	},
+	kindFallbackLocal: func(s *sentence) string {
+		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" + s.named()
+	},
+	PublishedEarly: func(s *sentence) string {
+		return s.of() + s.pick(" gets", " get") + " connections although " +
+			s.pick("its pod is", "their pods are") + " not ready" + s.named()
+	},
+	kindSome: func(s *sentence) string { return s.of() + s.pick(" does", " do") + " not have the port" + s.named() },
+	NoPort: func(s *sentence) string {
+		return fmt.Sprintf("none of its %d %sendpoints has the port %s; their EndpointSlices have %s",
+			s.Hit, s.family(), s.Message, cmp.Or(strings.Join(s.Names, ", "), "none at all"))
+	},
+	LocalPolicy: func(s *sentence) string {
+		return fmt.Sprintf("clients outside the cluster get only the endpoints of the node that they connect to: %d of %d",
+			s.Hit, s.All)
+	},
+	LocalPolicy + "Internal": func(s *sentence) string {
+		return fmt.Sprintf("clients on %s get only the endpoints of their node: %d of %d", s.node(), s.Hit, s.All)
+	},
+	NoneLocal: func(s *sentence) string {
+		return "connections from outside the cluster to " + s.node() + " are dropped: " + s.elsewhere()
+	},
+	NoneLocal + "Internal": func(s *sentence) string {
+		return "connections of clients on " + s.node() + " are dropped: " + s.elsewhere()
+	},
+	model.ReasonOtherZones.String(): func(s *sentence) string { return s.hints("zones") },
+	model.ReasonOtherNodes.String(): func(s *sentence) string { return s.hints("nodes") },
+	SourceRanges: func(s *sentence) string {
+		who := "no client of " + strings.Join(s.Families, " and ")
+		if len(s.Names) > 0 {
+			who = "only " + some(s.Names)
+		}
+		return who + " may connect to " + some(s.Frontends) + ", others are dropped"
+	},
+	Affinity: func(s *sentence) string {
+		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection",
+			time.Duration(s.Seconds)*time.Second)
+	},
+	model.SchedulerSourceHash.String(): byAddress,
+	model.SchedulerMaglev.String():     byAddress,
+	model.SchedulerLeastConnections.String(): func(s *sentence) string {
+		return "endpoints with fewer connections get more new ones" + s.ports()
+	},
+	Weights: func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) },
+	Busy: func(s *sentence) string {
+		return s.of() + s.pick(" gets", " get") + " no new connections for now, because others have fewer" + s.named()
+	},
+	Refuses: func(s *sentence) string {
+		return s.of() + s.pick(" answers", " answer") + " with a reset" +
+			s.counted(", once within the observation", ", %d times within the observation") +
+			fmt.Sprintf(": no program listens on port %d there, or a network policy rejects", s.Number) + s.named()
+	},
+	Silent: func(s *sentence) string {
+		return s.of() + s.pick(" does", " do") + " not answer" + s.counted(", 1 connection waiting", ", %d connections waiting") +
+			": the pod or its node is gone, or a network policy or firewall drops" + s.named()
+	},
+	kindUDP: func(s *sentence) string {
+		return s.of() + s.pick(" does", " do") + " not answer" + s.counted(", 1 connection", ", %d connections") +
+			fmt.Sprintf(": no program listens on port %d there, something drops, or the protocol has no answers", s.Number) +
+			s.named()
+	},
 	EndpointUnresponsive: unresponsive,
-	KindAvoided:          unresponsive + "; new connections avoid it",
-	EndpointPossiblyUnresponsive: "$waiting no reply from endpoint $names$on since $since$pods; " +
-		"no probe of $node is known to reach it, so whether it is unresponsive is not known",
-	kindProbesWorked: "clients and probes get no reply from endpoint $names$on since $since$pods; " +
-		"no other endpoint of the Service has replied to a probe meanwhile, so the cause may be $node or a policy",
-	ChecksLate:            "passive health checks are late: connections were last read $ago ago",
-	UnresponsiveEndpoints: "$hit ${endpoint is|endpoints are} unresponsive; kube-vmap problems lists them",
-	Stale:                 "open connections${#, 1,|, %d,} to endpoints that get no new ones any more$named",
-	kindShare: "its namespace has more than its share of the connection counters: connections are not counted for " +
-		"ten minutes, nor resets observed",
-	nodestatus.ReasonNotCounted: "the counters of ${family}connections are full: those of further pairs of address " +
-		"and endpoint are not counted, nor resets observed",
-	model.ProblemConflict: "$held held by Service $message",
+	KindAvoided:          func(s *sentence) string { return unresponsive(s) + "; new connections avoid it" },
+	EndpointPossiblyUnresponsive: func(s *sentence) string {
+		waiting := "clients get"
+		if s.Clients > 0 { // or nodes differ
+			waiting = nodestatus.Plural(s.Clients, "client") + map[bool]string{true: " gets", false: " get"}[s.Clients == 1]
+		}
+		return waiting + " no reply from " + s.endpointSince() + "; no probe of " + s.node() +
+			" is known to reach it, so whether it is unresponsive is not known"
+	},
+	kindProbesWorked: func(s *sentence) string {
+		return "clients and probes get no reply from " + s.endpointSince() + "; no other endpoint of the Service has " +
+			"replied to a probe meanwhile, so the cause may be " + s.node() + " or a policy"
+	},
+	ChecksLate: func(s *sentence) string {
+		return "passive health checks are late: connections were last read " + s.ago() + " ago"
+	},
+	UnresponsiveEndpoints: func(s *sentence) string {
+		return strconv.Itoa(s.Hit) + s.pick(" endpoint is", " endpoints are") + " unresponsive; kube-vmap problems lists them"
+	},
+	Stale: func(s *sentence) string {
+		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones any more" + s.named()
+	},
+	kindShare: words("its namespace has more than its share of the connection counters: connections are not counted for " +
+		"ten minutes, nor resets observed"),
+	nodestatus.ReasonNotCounted: func(s *sentence) string {
+		return "the counters of " + s.family() + "connections are full: those of further pairs of address " +
+			"and endpoint are not counted, nor resets observed"
+	},
+	model.ProblemConflict: func(s *sentence) string {
+		return nodestatus.JoinFirst(s.Names, s.Number, len(s.Names)) +
+			map[bool]string{true: " is", false: " are"}[s.Number <= 1] + " held by Service " + s.Message
+	},
 
-	nodestatus.ReasonUncertain: "a change failed; this is the state before it, until the kernel has been read again",
-	nodestatus.ReasonUnread:    "the kernel cannot be read: $message",
-	SyncFails:                  "changes have not reached the kernel for $ago: $message",
-	Overdue:                    "changes have been waiting for the kernel for $ago",
-	NotCompared:                "changes of the tables by other programs have not been repaired for $ago: $message",
-	NothingYet:                 "nothing is programmed yet, $ago after the start$unlisted",
-	PortsRefused:               "the kernel refuses ${*Service port}",
-	TableState:                 "the table of ${family}$state",
-	NotFollowing:               "the API server cannot be followed for $ago ($names): $message",
-	FastPathOff:                "the fast path is off: $message",
-	Repaired: "tables that another program changed were repaired, " +
-		"last $ago ago; ${*time} since the start",
-	Unusable:  "${*object} cannot be used, wholly or in part",
-	Conflicts: "other Services hold $number of the addresses and ports of Services",
-	Logged:    "logged $ago ago: $message",
+	nodestatus.ReasonUncertain: words("a change failed; this is the state before it, until the kernel has been read again"),
+	nodestatus.ReasonUnread:    func(s *sentence) string { return "the kernel cannot be read: " + s.Message },
+	SyncFails: func(s *sentence) string {
+		return "changes have not reached the kernel for " + s.ago() + ": " + s.Message
+	},
+	Overdue: func(s *sentence) string { return "changes have been waiting for the kernel for " + s.ago() },
+	NotCompared: func(s *sentence) string {
+		return "changes of the tables by other programs have not been repaired for " + s.ago() + ": " + s.Message
+	},
+	NothingYet: func(s *sentence) string {
+		text := "nothing is programmed yet, " + s.ago() + " after the start"
+		if len(s.Names) > 0 {
+			text += ": no list yet of " + strings.Join(s.Names, ", ")
+		}
+		return text
+	},
+	PortsRefused: func(s *sentence) string { return "the kernel refuses " + nodestatus.Plural(s.Number, "Service port") },
+	TableState:   func(s *sentence) string { return "the table of " + s.family() + tableStates[s.Message] },
+	NotFollowing: func(s *sentence) string {
+		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "), s.Message)
+	},
+	FastPathOff: func(s *sentence) string { return "the fast path is off: " + s.Message },
+	Repaired: func(s *sentence) string {
+		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(),
+			nodestatus.Plural(s.Number, "time"))
+	},
+	Unusable: func(s *sentence) string {
+		return nodestatus.Plural(s.Number, "object") + " cannot be used, wholly or in part"
+	},
+	Conflicts: func(s *sentence) string {
+		return fmt.Sprintf("other Services hold %d of the addresses and ports of Services", s.Number)
+	},
+	Logged: func(s *sentence) string { return "logged " + s.ago() + " ago: " + s.Message },
 }
 
-// Parts of several sentences.
-const (
-	unresponsive = "endpoint $names$on: no reply$unanswered since $since$pods"
-	noEndpoint   = "no ${family}endpoint in any EndpointSlice, so that every ${family}connection is refused: "
-	elsewhere    = "${the only endpoint that serves is on another node|all %d endpoints that serve are on other nodes}"
-	hints        = "$of ${gets|get} no connections from $node, because hints assign ${it|them} to other "
-	byAddress    = "each client gets the endpoint that its address leads to$ports"
-)
+func words(text string) func(*sentence) string { return func(*sentence) string { return text } }
+
+func unresponsive(s *sentence) string {
+	return fmt.Sprintf("endpoint %s: no reply%s since %s%s", s.endpoint(), s.unanswered(), s.since(), s.pods())
+}
+
+func byAddress(s *sentence) string {
+	return "each client gets the endpoint that its address leads to" + s.ports()
+}
 
 var tableStates = map[string]string{
 	nodestatus.TableForeign: "belongs to another program, so that nothing can be changed",

@@ -3,6 +3,7 @@
 package problems
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,9 @@ are not counted (NotCounted).`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Names = args
+			if o.Names = args; o.Observe > 0 {
+				output.Progress(cmd.ErrOrStderr(), fmt.Sprintf("observing for %s whether endpoints respond ...", o.Observe))
+			}
 			return o.Run(cmd.Context(), client.Client{Socket: socket}.Get, cmd.OutOrStdout())
 		},
 	}
@@ -73,7 +76,8 @@ are not counted (NotCounted).`,
 
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) error {
-	if err := output.JSON.Check(o.Output); err != nil {
+	if err := cmp.Or(output.JSON.Check(o.Output), nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace),
+		nodestatus.CheckNames(o.Names)); err != nil {
 		return exit.TroubleError(err)
 	}
 	q := nodestatus.Query{Namespace: o.Namespace, Observe: o.Observe}
@@ -83,6 +87,9 @@ func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) er
 	d, err := ask(ctx, q)
 	if err != nil {
 		return exit.TroubleError(err)
+	}
+	if o.Namespace != "" && len(d.Services) == 0 && d.Ready {
+		return exit.TroubleError(fmt.Errorf("kube-vmap serves no Service in namespace %s", o.Namespace))
 	}
 	l, err := o.list(d)
 	if err != nil {

@@ -47,18 +47,19 @@ func TestProblems(t *testing.T) {
 		want, not []string
 	}{
 		"all": {problems.Options{Observe: 3 * time.Second}, nil, 1, []string{
-			"node-1: 2 problems, 1 notice about 3 Services; responses observed for 3 s\n",
-			"Problem    EndpointSlice shop/x               Unusable   endpoints ",
-			"Problem    Service shop/refusing (http/TCP)   Refuses", "spec.ports[].targetPort", "1 of 2 endpoints answers with a reset, 2 times", "10.244.0.2:8080",
-			"Notice     Service shop/sticky (http/TCP)     Affinity", "spec.sessionAffinity: ClientIP",
+			"1 node, 3 Services: 2 problems, 1 notice; responses observed for 3 s\n",
+			"Problem  EndpointSlice shop/x\n    endpoints: Required value\n    Unusable, endpoints\n",
+			"Problem  Service shop/refusing (http/TCP)\n    1 of 2 endpoints answers with a reset, 2 times", "10.244.0.2:8080\n    Refuses, spec.ports[].targetPort\n",
+			"Notice  Service shop/sticky (http/TCP)\n", "\n    Affinity, spec.sessionAffinity: ClientIP\n",
 		}, []string{"shop/plain"}},
-		"of one": {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"0 problems, 1 notice about 1 Service\nNot looked at: ", "; whether endpoints respond (--observe)\n"}, []string{"refusing", "EndpointSlice"}},
+		"of one": {problems.Options{Names: []string{"sticky"}}, nil, 0, []string{"1 node, 1 Service: 0 problems, 1 notice\nNot checked: ", "; whether endpoints respond (--observe)\n"}, []string{"refusing", "EndpointSlice"}},
 		"of none": {problems.Options{Names: []string{"plain"}}, nil, 0, []string{
-			"node-1: nothing to report about 1 Service: each is balanced", "\nNot looked at: what firewalls and other programs drop (explain shows it); ",
-		}, []string{"SEVERITY"}},
+			"1 node, 1 Service: 0 problems, 0 notices\nNot checked: what firewalls and other programs drop (explain shows it); ",
+		}, []string{"Notice"}},
 		"of an unknown one": {problems.Options{Names: []string{"plain", "nope"}, Namespace: "shop"}, nil, 2, []string{"kube-vmap serves no Service nope in namespace shop"}, nil},
 		"without counts":    {problems.Options{Observe: time.Second}, func(d *nodestatus.Document) { d.Counted = false }, 1, []string{"observed for 1 s\n", "resets, since connections are not counted; endpoints that no client tried"}, nil},
 		"not ready":         {problems.Options{}, func(d *nodestatus.Document) { d.Ready = false }, 2, []string{"not programmed everything yet"}, nil},
+		"no namespace":      {problems.Options{Namespace: "typo"}, func(d *nodestatus.Document) { d.Services = nil }, 2, []string{"kube-vmap serves no Service in namespace typo"}, nil},
 		"a bad format":      {problems.Options{Output: "yaml"}, nil, 2, []string{"use json"}, nil},
 	} {
 		d := document()
