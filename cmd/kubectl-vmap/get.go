@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 
 	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -35,9 +38,14 @@ not answer are named at the end, and make the exit code 1.
 		ValidArgsFunction: get.Complete,
 	}
 	o.AddFlags(cmd)
+	var labels string
+	cmd.Flags().StringVarP(&labels, "selector", "l", "", "only Services with the labels of a `selector`, and their parts")
 	return f.Command(cmd, "by default one that answers", func(ctx context.Context, r *nodes.Request) (err error) {
 		o.Args = r.Args
 		if o.Namespace, err = f.CurrentNamespace(); err != nil {
+			return err
+		}
+		if o.Has, err = hasLabels(ctx, r, labels); err != nil {
 			return err
 		}
 		if r.All || len(r.Names) > 1 {
@@ -45,6 +53,28 @@ not answer are named at the end, and make the exit code 1.
 		}
 		return get.Run(ctx, o, documentOfFirst(r), r.Stdout, r.Stderr)
 	})
+}
+
+// hasLabels returns which Services have the labels of a selector, as the API server knows them; nil
+// without a selector.
+func hasLabels(ctx context.Context, r *nodes.Request, selector string) (func(namespace, name string) bool, error) {
+	if selector == "" {
+		return nil, nil
+	}
+	api, err := metadata.NewForConfig(r.REST())
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	services := api.Resource(corev1.SchemeGroupVersion.WithResource("services"))
+	list, err := services.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list services with the labels %s: %w", selector, err)
+	}
+	has := map[[2]string]bool{}
+	for i := range list.Items {
+		has[[2]string{list.Items[i].Namespace, list.Items[i].Name}] = true
+	}
+	return func(namespace, name string) bool { return has[[2]string{namespace, name}] }, nil
 }
 
 // attempts is how many nodes are asked until one answers.

@@ -55,8 +55,7 @@ func Help() string {
                    (fallback) or, with --observe, one that (refuses) with a reset or
                    is (silent).
                    With -o wide, FIELD is the field of an object that leads to the
-                   REASON, and SHARE the part of new connections, unless it is the
-                   same for all.
+                   REASON. SHARE is the part of new connections.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.
@@ -80,6 +79,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	formats.AddFlag(cmd, &o.Output)
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
 	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
+	f.StringVar(&o.SortBy, "sort-by", "", "sort by a `column`, numbers with the greatest first: ACTIVE")
 	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
 }
 

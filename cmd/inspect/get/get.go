@@ -31,6 +31,10 @@ type Options struct {
 	// Observe is how long to observe whether endpoints respond.
 	Observe       time.Duration
 	FieldSelector string
+	// SortBy is the title of a column, or empty for the order of names.
+	SortBy string
+	// Has reports whether a Service has the labels of a selector; nil without one.
+	Has func(namespace, name string) bool
 }
 
 // Source returns a document, and a line about it for the user, which may be empty.

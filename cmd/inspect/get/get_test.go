@@ -54,6 +54,8 @@ func options(line string) (o Options) {
 			o.AllNamespaces = true
 		case "-o":
 			o.Output = value()
+		case "--sort-by":
+			o.SortBy = value()
 		case "--no-headers":
 			o.NoHeaders = true
 		case "--field-selector":
@@ -170,6 +172,19 @@ func TestOnlyNeededDataIsQueried(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint([]nodestatus.Query{want}) {
 			t.Errorf("%s: asked %+v, want %+v", line, got, want)
 		}
+	}
+}
+
+// TestServicesAreChosenByLabels has labels that only the API server knows.
+func TestServicesAreChosenByLabels(t *testing.T) {
+	o := options("svc -A -o name")
+	all := document(t)
+	o.Has = func(namespace, name string) bool {
+		return namespace == all.Services[0].Namespace && name == all.Services[0].Name
+	}
+	var out bytes.Buffer
+	if err := Run(t.Context(), o, source(all, ""), &out, &bytes.Buffer{}); err != nil || out.String() != "service/"+all.Services[0].Name+"\n" {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type NodesPrinter struct {
 	resource       *resource
 	wanted         []string // names
 	selector       fields.Selector
+	sortBy         *column // nil for the order of names
 	stdout, stderr io.Writer
 
 	columns   output.Columns
@@ -48,11 +50,18 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 		return nil, err
 	}
 	selector, err := r.selector(o.FieldSelector)
+	if err == nil {
+		err = cmp.Or(nodestatus.CheckNamespace(o.Namespace), nodestatus.CheckNames(names), nodestatus.CheckObserve(o.Observe))
+	}
+	if err != nil {
+		return nil, err
+	}
+	sortBy, err := r.column(o.SortBy)
 	if err != nil {
 		return nil, err
 	}
 	return &NodesPrinter{
-		Options: o, resource: r, wanted: names, selector: selector, stdout: stdout, stderr: stderr,
+		Options: o, resource: r, wanted: names, selector: selector, sortBy: sortBy, stdout: stdout, stderr: stderr,
 		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
 		noted: map[string][]string{},
 	}, nil
@@ -77,7 +86,7 @@ func (p *NodesPrinter) isText() bool { return p.isTable() || p.Output == "name" 
 
 func (p *NodesPrinter) say(line string) {
 	if line != "" {
-		_, _ = fmt.Fprintln(p.stderr, line)
+		_, _ = fmt.Fprintln(p.stderr, output.CleanText(line))
 	}
 }
 
@@ -122,7 +131,12 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 			p.lacking[name] = append(p.lacking[name], node)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(i item) bool { return !p.selector.Matches(p.resource.fieldsOf(&i)) })
+	rows = slices.DeleteFunc(rows, func(i item) bool {
+		return !p.selector.Matches(p.resource.fieldsOf(&i)) || p.Has != nil && !p.Has(i.s.Namespace, i.s.Name)
+	})
+	if p.sortBy != nil {
+		slices.SortStableFunc(rows, func(a, b item) int { return compareCells(p.sortBy.text(&a), p.sortBy.text(&b)) })
+	}
 	if node == "" && len(rows) == 0 && len(p.lacking) > 0 {
 		return nil // only an error
 	}
@@ -191,7 +205,7 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 			}
 			p.names[name] = true
 			p.printed++
-			if _, err := fmt.Fprintf(p.stdout, "%s/%s\n", p.resource.singular, name); err != nil {
+			if _, err := fmt.Fprintf(p.stdout, "%s/%s\n", p.resource.singular, output.Clean(name)); err != nil {
 				return err
 			}
 		}
@@ -237,6 +251,32 @@ func (p *NodesPrinter) printTable(node string, rows []item) error {
 		return nil
 	}
 	return p.columns.Print(lines)
+}
+
+// column returns the column of --sort-by; nil for none.
+func (r *resource) column(title string) (*column, error) {
+	if title == "" {
+		return nil, nil
+	}
+	all := slices.Concat(r.columns, r.wide)
+	var titles []string
+	for i := range all {
+		if strings.EqualFold(all[i].title, title) {
+			return &all[i], nil
+		}
+		titles = append(titles, all[i].title)
+	}
+	return nil, fmt.Errorf("--sort-by: %q is not one of %s", title, strings.Join(titles, ", "))
+}
+
+// compareCells compares texts of a column; of two numbers, the greater one comes first.
+func compareCells(a, b string) int {
+	x, errX := strconv.ParseFloat(strings.TrimSuffix(a, "%"), 64)
+	y, errY := strconv.ParseFloat(strings.TrimSuffix(b, "%"), 64)
+	if errX == nil && errY == nil {
+		return cmp.Compare(y, x)
+	}
+	return cmp.Compare(a, b)
 }
 
 type list struct {

@@ -30,7 +30,7 @@ type item struct {
 	f       *nodestatus.Frontend
 	traffic nodestatus.Traffic
 	// share returns an endpoint's part of the new connections.
-	share func(*nodestatus.Endpoint) (percent float64, uneven bool)
+	share func(*nodestatus.Endpoint) (percent float64, gets bool)
 }
 
 // A column is one of a table. An empty text is printed as <none>.
@@ -59,6 +59,12 @@ var resources = []resource{
 			{"NAME", func(i *item) string { return i.s.Name }},
 			{"KINDS", ofFrontends(func(f *nodestatus.Frontend) string { return f.Kind })},
 			{"CLUSTER-IP", ofFrontends(clusterIP)},
+			{"EXTERNAL-IP", ofFrontends(func(f *nodestatus.Frontend) string {
+				if f.Kind == clusterIPKind {
+					return ""
+				}
+				return f.Address
+			})},
 			{"PORT(S)", func(i *item) string { return ofPorts(i, portText) }},
 			{"ENDPOINTS", func(i *item) string { return i.d.EndpointText(i.s) }},
 			{"CONNECTIONS", connections},
@@ -67,12 +73,6 @@ var resources = []resource{
 		},
 		wide: []column{
 			offloaded,
-			{"EXTERNAL", ofFrontends(func(f *nodestatus.Frontend) string {
-				if f.Kind == clusterIPKind {
-					return ""
-				}
-				return f.Address
-			})},
 			{"POLICY", ofFrontends(func(f *nodestatus.Frontend) string { return f.Policy })},
 			{"SCHEDULER", func(i *item) string {
 				return ofPorts(i, func(p *nodestatus.Port) string { return p.Scheduler })
@@ -115,22 +115,22 @@ var resources = []resource{
 		columns: []column{
 			{"ADDRESS", endpointName},
 			{"SERVICE", servicePort},
-			{"SLOT", slot},
 			{"NODE", func(i *item) string { return i.e.Node }},
 			{"READY", ready},
 			{"REASON", why},
+			{"SHARE", func(i *item) string {
+				if percent, gets := i.share(i.e); gets {
+					return fmt.Sprintf("%.3g%%", percent)
+				}
+				return ""
+			}},
 			{"CONNECTIONS", connections},
 			{"ACTIVE", active},
 		},
 		wide: []column{
 			offloaded,
 			{"WEIGHT", weight},
-			{"SHARE", func(i *item) string {
-				if percent, uneven := i.share(i.e); uneven {
-					return fmt.Sprintf("%.3g%%", percent)
-				}
-				return ""
-			}},
+			{"SLOT", slot},
 			{"LOCAL-SLOT", func(i *item) string { return number(i.e.LocalSlot) }},
 			{"SERVING", func(i *item) string { return condition(i, i.e.KnownConditions().Serving) }},
 			{"TERMINATING", func(i *item) string { return condition(i, i.e.KnownConditions().Terminating) }},
