@@ -100,6 +100,11 @@ func (t *Table) row(name serviceName) *Row {
 	return r
 }
 
+// isIdle reports whether a Service has no connections, new or open, and nothing is wrong with it.
+func (r *Row) isIdle() bool {
+	return r.Active == 0 && (r.Rate == nil || *r.Rate == 0) && r.Severity == nodestatus.SeverityOK
+}
+
 // add adds a Service of a node. The worst state is shown.
 func (r *Row) add(d *nodestatus.Document, s *nodestatus.Service) {
 	traffic := s.Traffic()
@@ -246,6 +251,12 @@ func (t *Table) sort(word string) {
 
 func (c *Config) print(t *Table, more bool) (err error) {
 	t.sort(c.Sort)
+	if c.Output == "" && !c.Idle {
+		t.rows = slices.DeleteFunc(t.rows, (*Row).isIdle)
+	}
+	if c.Limit > 0 {
+		t.rows = t.rows[:min(c.Limit, len(t.rows))]
+	}
 	if c.Output != "" {
 		err = output.WriteList(c.Out, c.Output, append([]*Row{}, t.rows...), t.summary)
 	} else {
@@ -262,7 +273,7 @@ func (t *Table) write(w io.Writer, more bool) error {
 	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.shown != nil && !c.shown(t) })
 	row := func(text func(*column) string) (cells []string) {
 		for i := range shown {
-			cells = append(cells, output.Clean(text(&shown[i])))
+			cells = append(cells, text(&shown[i]))
 		}
 		return cells
 	}

@@ -12,6 +12,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,9 @@ type Config struct {
 	Interval  time.Duration // between queries; at least MinInterval
 	Sort      string        // one of the columns' words
 	Count     int           // number of tables; zero means no limit
-	Output    string        // empty for a table, or json
+	Output    string        // empty for a table, or json, yaml
+	Idle      bool          // whether tables have Services without connections, too
+	Limit     int           // of rows; zero means no limit
 	Out, Err  io.Writer
 }
 
@@ -75,10 +78,12 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--interval: %s is less than %s", c.Interval, MinInterval)
 	case c.Count < 0:
 		return fmt.Errorf("--count: %d is less than 0", c.Count)
+	case c.Limit < 0:
+		return fmt.Errorf("--limit: %d is less than 0", c.Limit)
 	case !slices.Contains(sorts(), c.Sort):
 		return fmt.Errorf("--sort: %q is not one of %s", c.Sort, strings.Join(sorts(), ", "))
 	}
-	return output.JSON.Check(c.Output)
+	return cmp.Or(nodestatus.CheckNamespace(c.Namespace), output.Objects.Check(c.Output))
 }
 
 // Run prints tables until there are enough or the context ends, which is no error. An error of
@@ -154,7 +159,9 @@ func (f *Flags) AddTo(cmd *cobra.Command, interval time.Duration) {
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show Services of all namespaces; the default")
 	flags.StringVar(&f.config.Sort, "sort", "rate", "sort by `column`: "+strings.Join(sorts(), ", "))
 	flags.Bool("once", false, "print one table")
-	output.JSON.AddFlag(cmd, &f.config.Output)
+	flags.BoolVarP(&f.config.Idle, "all", "a", false, "print Services without connections, too")
+	flags.IntVar(&f.config.Limit, "limit", 0, "print at most this number of `Services`; 0 for no limit")
+	output.Objects.AddFlag(cmd, &f.config.Output)
 	// The only error is that the flag does not exist.
 	_ = flags.MarkDeprecated("once", "it is the default")
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sorts(), cobra.ShellCompDirectiveNoFileComp))

@@ -122,7 +122,8 @@ func TestInvalidOptionsNameTheirFlag(t *testing.T) {
 		"--interval: ": {Interval: time.Millisecond, Sort: "rate"},
 		"--sort: ":     {Interval: time.Second, Sort: "beauty"},
 		"--count: ":    {Interval: time.Second, Sort: "rate", Count: -1},
-		"-o yaml: ":    {Interval: time.Second, Sort: "rate", Output: "yaml"},
+		"-o xml: ":     {Interval: time.Second, Sort: "rate", Output: "xml"},
+		"--limit: ":    {Interval: time.Second, Sort: "rate", Limit: -1},
 	} {
 		if err := Run(t.Context(), c); err == nil || !strings.HasPrefix(err.Error(), flag) {
 			t.Errorf("%s: %v", flag, err)
@@ -144,6 +145,28 @@ func TestJSONHasRowsAndSummary(t *testing.T) {
 			t.Errorf("%+v, %+v", row, sum)
 		}
 	})
+}
+
+// TestIdleServicesAreShownOnRequest has three Services, of which one has no connections.
+func TestIdleServicesAreShownOnRequest(t *testing.T) {
+	at := func(after float64) *nodestatus.Document {
+		return toptest.Document(after, toptest.Service("a", "busy", uint64(after), 3), toptest.Service("b", "idle", 7, 0), toptest.Service("c", "open", 7, 1))
+	}
+	for want, c := range map[string]Config{
+		"busy open": {}, "busy idle open": {Idle: true}, "busy": {Limit: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.Count = 1
+			r := run(t.Context(), c, at(0), at(1))
+			var got []string
+			for line := range strings.Lines(r.out) {
+				got = append(got, strings.Fields(line)[1])
+			}
+			if names := strings.Join(got[1:len(got)-1], " "); r.err != nil || names != want {
+				t.Errorf("%+v: %s, want %s, %v", c, names, want, r.err)
+			}
+		})
+	}
 }
 
 // tableOf returns the table of one node's document as text.
