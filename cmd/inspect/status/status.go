@@ -25,7 +25,7 @@ import (
 // Options are what status is asked for.
 type Options struct {
 	Query  nodestatus.Query
-	Output string // empty for text, or json
+	Output string // empty for text, or json, yaml
 	// Tally prints a tally instead of a document.
 	Tally  bool
 	Socket string
@@ -49,11 +49,11 @@ Problems are what keeps changes from reaching the kernel, or packets from the ru
 notices are worth a look. What is wrong with single Services is no problem of the node:
 kube-vmap problems lists it.
 
-With -o json, print the status document: the Services, and all of this in its field
+With -o json or yaml, print the status document: the Services, and all of this in its field
 health.
 
 The exit code is 0 if there are no problems, 1 if there are some, and 2 if that is not
-known. With -o json it is 0 if there is an answer.`,
+known. With -o json or yaml it is 0 if there is an answer.`,
 		Example: `  kube-vmap status
   kube-vmap status -o json --health | jq .health.positions
   kube-vmap status -o json -n shop --name web`,
@@ -65,21 +65,22 @@ known. With -o json it is 0 if there is an answer.`,
 	}
 	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
-	output.JSON.AddFlag(cmd, &o.Output)
-	f.BoolVar(&o.Query.Health, "health", false, "with -o json, print no Services")
-	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json, how long to observe how endpoints respond")
-	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json, only the Services of that `namespace`")
-	f.StringVar(&o.Query.Name, "name", "", "with -o json, only the Services of that `name`")
-	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json, count endpoints instead of listing them")
+	output.Objects.AddFlag(cmd, &o.Output)
+	f.BoolVar(&o.Query.Health, "health", false, "with -o json or yaml, print no Services")
+	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json or yaml, how long to observe how endpoints respond")
+	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json or yaml, only the Services of that `namespace`")
+	f.StringVar(&o.Query.Name, "name", "", "with -o json or yaml, only the Services of that `name`")
+	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json or yaml, count endpoints instead of listing them")
 	f.BoolVar(&o.Tally, "tally", false,
-		"with -o json, print only connections and states, of Services that have any or are not OK")
+		"with -o json or yaml, print only connections and states, of Services that have any or are not OK")
 	client.AddSocketFlag(f, &o.Socket)
 	return cmd
 }
 
 // Run prints the status.
 func (o Options) Run(ctx context.Context, w io.Writer) error {
-	if err := output.JSON.Check(o.Output); err != nil {
+	if err := cmp.Or(output.Objects.Check(o.Output), nodestatus.CheckObserve(o.Query.Observe),
+		nodestatus.CheckNamespace(o.Query.Namespace), nodestatus.CheckNames([]string{o.Query.Name})); err != nil {
 		return exit.TroubleError(err)
 	}
 	if o.Output == "" {
@@ -91,6 +92,10 @@ func (o Options) Run(ctx context.Context, w io.Writer) error {
 		return exit.TroubleError(o.explain(err))
 	}
 	switch {
+	case o.Output == "yaml" && o.Tally:
+		return output.Write(w, o.Output, d.Tally())
+	case o.Output == "yaml":
+		return output.Write(w, o.Output, d)
 	case o.Output == "json" && o.Tally:
 		return json.NewEncoder(w).Encode(d.Tally())
 	case o.Output == "json":
@@ -136,30 +141,47 @@ func write(w io.Writer, d *nodestatus.Document, all []findings.Finding, problems
 		return err
 	}
 	var lines [][]string
+	said := map[string]bool{}
 	for i := range all {
+		said[all[i].Reason] = true
 		lines = append(lines, []string{"  " + strings.ToUpper(all[i].Severity), all[i].Sentence()})
 	}
-	return output.Print(w, append(lines, rows(d)...))
+	return output.Print(w, append(lines, rows(d, said)...))
 }
 
-func rows(d *nodestatus.Document) [][]string {
+// rows returns what is to know in any case, without what a finding has said already.
+func rows(d *nodestatus.Document, said map[string]bool) (out [][]string) {
 	h := d.Health
-	out := [][]string{
-		{"  running", "since " + at(d, h.Started)},
-		{"  objects", objects(h)},
-		{"  last sync", cmp.Or(at(d, h.Sync.Last), "none")},
-		{"  refused", fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by "+
-			"other Services",
-			h.Refused.Ports, h.Refused.Objects, h.Refused.Conflicts)},
-		{"  repairs", count(d, h.Repairs)},
-		{"  tables", tables(h)},
-		{"  warnings", count(d, h.Warnings)},
-		{"  take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": ")},
+	add := func(title, text string, causes ...string) {
+		if !slices.ContainsFunc(causes, func(reason string) bool { return said[reason] }) {
+			out = append(out, []string{"  " + title, text})
+		}
 	}
+	add("running", "since "+at(d, h.Started))
+	add("objects", objects(h))
+	add("last sync", cmp.Or(at(d, h.Sync.Last), "none"))
+	add("refused", refused(&h.Refused), findings.PortsRefused, findings.Unusable, findings.Conflicts)
+	add("repairs", count(d, h.Repairs), findings.Repaired)
+	add("tables", tables(h))
+	if n := h.Network; n != nil {
+		add("tracking", fmt.Sprintf("%d of %d connections", n.Tracked, n.TrackedMax), nodestatus.ReasonTracking)
+		add("forwards", n.Forwarding, nodestatus.ReasonForwarding)
+	}
+	add("warnings", count(d, h.Warnings), findings.Logged)
+	add("take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": "),
+		nodestatus.ReasonOtherProxy, nodestatus.ReasonProbation, nodestatus.ReasonReturned)
 	if h.FastPath != nil {
-		out = append(out, []string{"  fast path", fastPath(h.FastPath)})
+		add("fast path", fastPath(h.FastPath), findings.FastPathOff)
 	}
 	return out
+}
+
+func refused(r *nodestatus.Refused) string {
+	if *r == (nodestatus.Refused{}) {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by other Services",
+		r.Ports, r.Objects, r.Conflicts)
 }
 
 func fastPath(f *nodestatus.FastPath) string {

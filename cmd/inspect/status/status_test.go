@@ -28,6 +28,7 @@ func document() *nodestatus.Document {
 			Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOpen}},
 			Repairs:   nodestatus.Count{Count: 7, Last: now.Add(-time.Minute)},
 			Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
+			Network:   &nodestatus.Network{Tracked: 7, TrackedMax: 100, Forwarding: "IPv4 on, IPv6 off"},
 		},
 	}
 }
@@ -73,9 +74,10 @@ func TestStatusText(t *testing.T) {
   running     since 2026-01-01T01:04:05Z (1d2h ago)
   objects     API server; newest resource versions: Service 100, ServiceCIDR none
   last sync   2026-01-02T03:03:05Z (1m0s ago)
-  refused     0 Service ports by the kernel, 0 objects unusable, 0 addresses and ports held by other Services
-  repairs     7 since the start, last 2026-01-02T03:03:05Z (1m0s ago)
+  refused     nothing
   tables      IPv4 owned, IPv6 open
+  tracking    7 of 100 connections
+  forwards    IPv4 on, IPv6 off
   warnings    none since the start
   take-over   done
 `
@@ -129,6 +131,20 @@ func TestJSONIsTheDocument(t *testing.T) {
 	}
 }
 
+// TestCauseIsPrintedOnce has an object that cannot be used, and its warning in the log.
+func TestCauseIsPrintedOnce(t *testing.T) {
+	d := document()
+	d.Health.Refused.Objects, d.Health.Warnings = 1, nodestatus.Count{Count: 1, Last: now.Add(-time.Minute), Text: "object cannot be used"}
+	socket, _ := serve(t, d)
+	out, _ := run(t, "", "--status-socket", socket)
+	if !strings.Contains(out, "1 object cannot be used, wholly or in part") || strings.Contains(out, "  refused") || strings.Contains(out, "  warnings") {
+		t.Error(out)
+	}
+	if out, code := run(t, "", "--status-socket", socket, "-o", "yaml"); code != 0 || !strings.Contains(out, "\nhealth:\n") {
+		t.Errorf("%d: %s", code, out)
+	}
+}
+
 func TestSilenceIsTrouble(t *testing.T) {
 	out, code := run(t, "", "--status-socket", "@kube-vmap-test-none")
 	if code != exit.Trouble || !strings.Contains(out, client.ErrNotRunning.Error()) || strings.Contains(out, "returned") {
@@ -138,7 +154,7 @@ func TestSilenceIsTrouble(t *testing.T) {
 	if code != exit.Trouble || !strings.HasSuffix(out, "this node was returned to kube-proxy at 2026-01-02T03:04:05Z reason=x") {
 		t.Errorf("on a returned node, exit code %d: %s", code, out)
 	}
-	for _, args := range [][]string{{"-o", "yaml"}, {"--no-such-flag"}, {"argument"}} {
+	for _, args := range [][]string{{"-o", "xml"}, {"-o", "json", "--observe", "99h"}, {"-n", "TYPO"}, {"--no-such-flag"}, {"argument"}} {
 		if out, code := run(t, "", args...); code != exit.Trouble {
 			t.Errorf("%q: exit code %d: %s", args, code, out)
 		}
