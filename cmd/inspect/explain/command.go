@@ -127,6 +127,8 @@ func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.
 	switch {
 	case err != nil:
 		return exit.TroubleError(err)
+	case live.Rate == 0:
+		return exit.TroubleError(errors.New("--rate: 0 is not more than 0"))
 	case o.Output != "text":
 		return exit.TroubleError(errors.New("--trace: packets are printed as text only; omit --output"))
 	}

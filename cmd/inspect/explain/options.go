@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,11 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 			p.From, model.FamilyOf(p.From), p.To.Addr(), p.Family())
 	}
 	return p, nil
+}
+
+// check returns an error about values that are not accepted.
+func (o *Options) check() error {
+	return cmp.Or(nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace), nodestatus.CheckNames([]string{o.Name}))
 }
 
 // packets returns those of Packets.

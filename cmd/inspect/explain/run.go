@@ -41,6 +41,9 @@ func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer
 	if err := answer.Outputs.Check(o.Output); err != nil {
 		return nil, err
 	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	r, err := o.respond(ctx, ask, []simulate.Packet{p})
 	if err != nil {
 		return nil, err
@@ -60,6 +63,9 @@ func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer
 // RunAll prints a response about the packets of the arguments, in JSON: values only.
 func RunAll(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer) error {
 	packets, err := o.packets()
+	if err == nil {
+		err = o.check()
+	}
 	if err != nil {
 		return err
 	}

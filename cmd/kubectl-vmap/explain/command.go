@@ -35,13 +35,13 @@ func NewCommand(f *nodes.Flags) *cobra.Command {
 	var observe time.Duration
 	cmd := &cobra.Command{
 		Use:   "explain --from CLIENT --to DESTINATION",
-		Short: "Explain what would happen to a packet on its whole way, there and back",
+		Short: "Explain what would happen to a packet on its whole path, there and back",
 		Long: `Explain what would happen to the first packet of a connection, and to its reply, on every
 node that they pass: the client's, and those of the endpoints. The nodes interpret the
 kernel's rules; nothing is changed, and nothing is sent without --probe.
 
 The verdict comes first, with the fields of the objects that cause it. Then follows what
-nodes know otherwise about the Service than the API server, and the way from node to node.
+nodes know otherwise about the Service than the API server, and the path from node to node.
 
 --from is a pod/NAME, deploy/NAME, sts/NAME or ds/NAME (one of its pods, a ready one if there
 is one), node/NAME, or ADDRESS[:PORT]; --to is a svc/NAME, or one of these, with :PORT by
@@ -50,8 +50,8 @@ of a Service are explained, at most 4. Of a Service, clients in the cluster use 
 IP, others a load balancer IP, an external IP or the node port.
 
 A packet is followed to at most 10 nodes of endpoints, to one endpoint on each. One of a
-client outside the cluster may enter it at any node: all are asked, or that of --node, and
-the answer is the worst.
+client outside the cluster may enter it at any node: of at most 10, or that of --node, the
+worst answer counts. Each node runs one command, whatever the number of packets.
 
 Rules do not show whether an endpoint answers. It does if one of these nodes tracks a
 connection to it with a reply, or if clients were seen to try meanwhile (--observe). With
@@ -71,6 +71,9 @@ whether endpoints answer, or a node does not answer.`,
 				return errors.New("--from and --to: both must be given, for instance --from pod/cart-7f9 --to svc/web")
 			case !slices.Contains(answer.Outputs, output):
 				return fmt.Errorf("--output: %q is not text, json or yaml", output)
+			}
+			if err := nodestatus.CheckObserve(observe); err != nil {
+				return err
 			}
 			e, err := New(f, family)
 			if err != nil {
@@ -92,7 +95,7 @@ whether endpoints answer, or a node does not answer.`,
 	flags.StringVar(&to, "to", "", "`destination`: svc/NAME[:PORT], pod/NAME:PORT, ADDRESS:PORT[/PROTOCOL]")
 	flags.StringVar(&family, "family", "", "IP `family`: ipv4 or ipv6; by default all that both have")
 	flags.StringVar(&node, "node", "",
-		"`node` at which packets of a client outside the cluster arrive; by default all are asked")
+		"`node` at which packets of a client outside the cluster arrive; by default the worst of at most 10")
 	flags.StringVarP(&output, "output", "o", "text", "output `format`: text, json or yaml")
 	flags.DurationVar(&observe, "observe", defaultObserve,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")

@@ -21,7 +21,7 @@ func (a *Answer) Text() string {
 	if e := a.Elsewhere; e != nil {
 		e.text(&b, a)
 		if e.Pod {
-			result = "\nResult, if it arrives at " + a.here() + " unchanged:"
+			result = "\nResult, if it arrives here unchanged:"
 		}
 	}
 	b.WriteString(result)
