@@ -86,7 +86,7 @@ func (w *world) events() (out []sync.Event) {
 				}
 			}
 			if n > 0 {
-				slice.Drained, slice.Weight = false, 0
+				slice.Drained, slice.Weight, slice.Priority = false, 0, 0
 			}
 			e.Addr = address(f, 244, n)
 			slice.Endpoints = []model.Endpoint{e}
@@ -209,6 +209,10 @@ func TestFindings(t *testing.T) {
 			func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] },
 			[]want{{problem, "Drained", weight, "the only endpoint has weight 0, so that every connection is refused"}},
 		},
+		"standby": {func(w *world) { w.slice.Priority = 1 }, []want{{
+			notice, "StandBy", "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice",
+			"1 of 3 endpoints stands by, since others have a better priority: 10.244.0.1",
+		}}},
 		"different weights": {func(w *world) { w.slice.Weight = 3 }, []want{{notice, "Weights", weight, "the 3 endpoints have different weights"}}},
 		"internal policy": {
 			func(w *world) { w.service.InternalPolicy = model.PolicyLocal },

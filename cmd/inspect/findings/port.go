@@ -110,6 +110,7 @@ func (c *collector) unused(p *nodestatus.Port, v *portView) {
 	for _, r := range [...]struct{ of, reason, kind, severity string }{
 		{model.ReasonNotReady.String(), NotReady, "", severity},
 		{model.ReasonDrained.String(), Drained, "", severity},
+		{model.ReasonStandBy.String(), StandBy, "", notice},
 		{model.ReasonOtherZones.String(), Hints, model.ReasonOtherZones.String(), notice},
 		{model.ReasonOtherNodes.String(), Hints, model.ReasonOtherNodes.String(), notice},
 		{nodestatus.ReasonNotProgrammed, NotProgrammed, "", problem},

@@ -19,6 +19,7 @@ const (
 	Fallback       = "Fallback"
 	PublishedEarly = "PublishedEarly"
 	Drained        = nodestatus.StateDrained
+	StandBy        = "StandBy"
 	NoPort         = nodestatus.StateNoPort
 	LocalPolicy    = "LocalPolicy"
 	NoneLocal      = nodestatus.StateNoneLocal
@@ -108,6 +109,7 @@ var reasons = []struct{ name, text, severity string }{
 	{Affinity, "each client keeps its endpoint", notice},
 	{Scheduler, "endpoints are not chosen at random", notice},
 	{Weights, "endpoints have different weights", notice},
+	{StandBy, "endpoints stand by, since others have a better priority", notice},
 	{Busy, "endpoints get no connections for now, since others have fewer", notice},
 	{PublishedEarly, "endpoints get connections although they are not ready", notice},
 	{nodestatus.ReasonProbation, "kube-vmap has taken over from kube-proxy, and can go back", notice},
@@ -138,6 +140,9 @@ var sentences = map[string]func(*sentence) string{
 	},
 	Drained: func(s *sentence) string {
 		return s.of() + s.pick(" has", " have") + " weight 0" + s.refused() + s.named()
+	},
+	StandBy: func(s *sentence) string {
+		return s.of() + s.pick(" stands", " stand") + " by, since others have a better priority" + s.named()
 	},
 	Fallback: func(s *sentence) string {
 		return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
@@ -325,6 +330,7 @@ const (
 	fieldServiceName = "metadata.labels[kubernetes.io/service-name] of an EndpointSlice"
 	fieldDeletion    = "metadata.deletionTimestamp of the pod"
 	fieldWeight      = "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice"
+	fieldPriority    = "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice"
 	fieldHints       = "endpoints[].hints of the EndpointSlice"
 	fieldAddress     = "endpoints[].addresses of the EndpointSlice: "
 	fieldPortName    = "ports[].name of the EndpointSlice"
@@ -343,6 +349,8 @@ func FieldOf(s *nodestatus.Service, e *nodestatus.Endpoint) string {
 		return readyField(e)
 	case model.ReasonDrained.String():
 		return fieldWeight
+	case model.ReasonStandBy.String():
+		return fieldPriority
 	case model.ReasonNotLocal.String():
 		return FieldInternalLocal // external traffic alone never excludes an endpoint
 	case model.ReasonServingTerminating.String():

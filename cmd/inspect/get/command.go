@@ -47,11 +47,11 @@ func Help() string {
                    other one is a problem (--field-selector severity=Problem, or
                    Notice). Each Service counts once, here and in top.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
-                   Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
-                   NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
-                   active connections), Gone (in no EndpointSlice any more, but with
-                   open connections), Avoided (it is unresponsive). One that is used
-                   may be (unresponsive), (possibly unresponsive), a terminating
+                   Drained (weight 0), StandBy (others have a better priority),
+                   NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
+                   NotProgrammed, Busy (lc: others have fewer active connections),
+                   Gone (in no EndpointSlice, but with open connections), Avoided
+                   (it is unresponsive). One that is used may be (unresponsive), (possibly unresponsive), a terminating
                    (fallback) or, with --observe, one that (refuses) with a reset or
                    is (silent).
                    With -o wide, FIELD is the field of an object that leads to the
