@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
@@ -324,5 +325,22 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestServicesAreChosenByTheirLabels has a node that knows no labels.
+func TestServicesAreChosenByTheirLabels(t *testing.T) {
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": proxy("node-1", "web", "api")})
+	selector := ""
+	s.Handle("GET /api/v1/services", func(w http.ResponseWriter, r *http.Request) {
+		selector = r.URL.Query().Get("labelSelector")
+		list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+		list.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}}}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list) // the client notices
+	})
+	stdout, stderr, code := vmap(t, s, "get", "svc", "-l", "tier=back", "-o", "name")
+	if stdout != "service/api\n" || code != 0 || selector != "tier=back" {
+		t.Errorf("%d, %q, %q, selected %q", code, stdout, stderr, selector)
 	}
 }

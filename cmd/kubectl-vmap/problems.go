@@ -26,7 +26,7 @@ func problemsCommand(f *nodes.Flags) *cobra.Command {
 	var observe time.Duration
 	cmd := &cobra.Command{
 		Use:   "problems [SERVICE...]",
-		Short: "List everything that is not plainly balanced on the nodes, problems first",
+		Short: "List Services whose traffic is not spread over all ready endpoints, and why",
 		Long: `List the Services whose connections are not balanced over all ready endpoints, or fail,
 on any node: once for each Service, reason and field that causes it, with the nodes
 where it is so. Problems come before notices, which may be intended. A Service that is

@@ -180,6 +180,40 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 	}
 }
 
+// TestProcessObservesOnce has packets to Services that the tables have, and to one that only the
+// process knows, of which two documents are read.
+func TestProcessObservesOnce(t *testing.T) {
+	for service, want := range map[string]string{"shop/web:http": "[shop/web 1s]", "": "[/ 0s shop/web 1s]"} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, service)
+		r := &answer.Response{Answers: []answer.Answer{newAnswer(w), newAnswer(w)}}
+		var queries []string
+		o := Options{Observe: time.Second}
+		d, err := o.document(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+			queries = append(queries, fmt.Sprintf("%s/%s %s", q.Namespace, q.Name, q.Observe))
+			return document(model.IPv4, model.TCP), nil
+		}, r)
+		if err != nil || len(d.Services) != 1 || fmt.Sprint(queries) != want {
+			t.Errorf("%q: %v, want %s, %v", service, queries, want, err)
+		}
+	}
+}
+
+// TestOnlyServicesOfThePacketAreSent has an address that no Service of the tables has.
+func TestOnlyServicesOfThePacketAreSent(t *testing.T) {
+	w := asked(model.IPv4, model.TCP, 99, simulate.Outcome{Verdict: simulate.VerdictNotService, Probability: 1}, "")
+	r := &answer.Response{Answers: []answer.Answer{newAnswer(w)}}
+	d, err := (&Options{}).document(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		d := document(model.IPv4, model.TCP)
+		d.Services = append(d.Services, nodestatus.Service{Namespace: "shop", Name: "other", Ports: []nodestatus.Port{{
+			Frontends: []nodestatus.Frontend{{Address: "10.96.0.99", Port: 80}},
+		}}})
+		return d, nil
+	}, r)
+	if err != nil || len(d.Services) != 1 || d.Services[0].Name != "web" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 func TestNoProcessIsReported(t *testing.T) {
 	w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 	got := newAnswer(w)

@@ -53,11 +53,15 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 
 // check returns an error about values that are not accepted.
 func (o *Options) check() error {
-	return cmp.Or(nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace), nodestatus.CheckNames([]string{o.Name}))
+	return cmp.Or(nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace),
+		nodestatus.CheckNames(append([]string{o.From, o.To, o.Name}, o.Packets...)))
 }
 
 // packets returns those of Packets.
 func (o Options) packets() (list []simulate.Packet, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	for _, text := range o.Packets {
 		var whole bool
 		if o.From, o.To, whole = strings.Cut(text, ","); !whole {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
@@ -125,5 +126,22 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "only addresses are known") {
 		t.Errorf("without a process: %v", err)
+	}
+}
+
+func TestPacketsAreArguments(t *testing.T) {
+	o := Options{Packets: []string{"10.244.1.7,10.96.0.10:53/udp", "[fd00::7]:40000,[fd00::a]:53/sctp"}}
+	list, err := o.packets()
+	if err != nil || len(list) != 2 || list[0].String() == list[1].String() || list[1].FromPort != 40000 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, wrong := range []string{"foo", "10.244.1.7", "10.244.1.7,fd00::1", strings.Repeat("a", 60<<10), strings.Repeat("a", 60<<10) + ",10.96.0.10:53"} {
+		o.Packets = []string{wrong}
+		if _, err := o.packets(); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %.500v", wrong, err)
+		}
+	}
+	if err := (&Options{Observe: 99 * time.Hour}).check(); err == nil {
+		t.Error("it observes for 99 hours")
 	}
 }

@@ -31,6 +31,9 @@ import (
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
 func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer) (*answer.Answer, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if err := o.resolve(ctx, ask); err != nil {
 		return nil, err
 	}
@@ -39,9 +42,6 @@ func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer
 		return nil, err
 	}
 	if err := answer.Outputs.Check(o.Output); err != nil {
-		return nil, err
-	}
-	if err := o.check(); err != nil {
 		return nil, err
 	}
 	r, err := o.respond(ctx, ask, []simulate.Packet{p})
@@ -63,9 +63,6 @@ func Run(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer
 // RunAll prints a response about the packets of the arguments, in JSON: values only.
 func RunAll(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Writer) error {
 	packets, err := o.packets()
-	if err == nil {
-		err = o.check()
-	}
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package findings lists what is not plainly balanced over all ready endpoints on a node,
-// each with the field of an object that causes it.
+// Package findings lists Services whose traffic is not spread over all their ready endpoints on a
+// node, and why: each with the field of an object that causes it.
 //
 //	Document --Of--> []Finding --> kube-vmap problems, kubectl vmap problems, the pages
 //

@@ -1,5 +1,5 @@
-// Package problems is the command that lists what is not plainly balanced on a node. What
-// that is, package findings decides.
+// Package problems is the command that lists Services of a node whose traffic is not spread over all
+// their ready endpoints. Package findings decides which these are.
 package problems
 
 import (
@@ -38,7 +38,7 @@ func NewCommand() *cobra.Command {
 	var socket string
 	cmd := &cobra.Command{
 		Use:   "problems [SERVICE...]",
-		Short: "List everything that is not plainly balanced, with the field that causes it",
+		Short: "List Services whose traffic is not spread over all ready endpoints, and why",
 		Long: `List the Services whose connections are not balanced over all ready endpoints on this
 node, or fail, each with the reason and the Kubernetes field that causes it. A Service
 that is not listed sends each new connection to any of its ready endpoints, whoever the

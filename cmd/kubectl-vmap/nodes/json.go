@@ -49,7 +49,7 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 		return err
 	}
 	if objects := bytes.Count(text, []byte("{")); objects > minObjects && objects > len(text)/meanObject {
-		return fmt.Errorf("the answer is none of kube-vmap: it has %d objects in %d bytes", objects, len(text))
+		return fmt.Errorf("not a kube-vmap response: it has %d objects in %d bytes", objects, len(text))
 	}
 	if err := schema.Decode(cleanJSON(text), known, into); err != nil {
 		return nodeError{err, n.Pod}

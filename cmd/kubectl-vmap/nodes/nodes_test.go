@@ -238,7 +238,7 @@ func TestEndlessAnswerEnds(t *testing.T) {
 func TestAnswersThatOnlyTakeMemoryAreRefused(t *testing.T) {
 	program := nodestest.Prints(`{"schema":1,"services":[` + strings.Repeat("{},", 1<<20) + `{}]}`)
 	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
-	if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err == nil || !strings.Contains(err.Error(), "is none of kube-vmap") {
+	if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err == nil || !strings.Contains(err.Error(), "not a kube-vmap response") {
 		t.Errorf("%v", err)
 	}
 }

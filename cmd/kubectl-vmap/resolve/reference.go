@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
 
@@ -74,6 +75,9 @@ var dnsName = regexp.MustCompile(`^(?:\w+://)?([^./:]+)\.([^./:]+)\.svc(?:\.[^/:
 func parse(text, namespace string) (ref reference, err error) {
 	if text == "" {
 		return ref, fmt.Errorf("is empty")
+	}
+	if err := nodestatus.CheckNames([]string{text}); err != nil {
+		return ref, err
 	}
 	if isAddress(text) {
 		return parseAddress(text)

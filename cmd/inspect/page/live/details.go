@@ -81,7 +81,7 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*Details
 	}
 	out := c.askAbout(ctx, k, before)
 	if ctx.Err() != nil {
-		return nil, errors.New("the question was given up")
+		return nil, errors.New("request canceled")
 	}
 	if len(c.details) >= maxDetails {
 		clear(c.details)

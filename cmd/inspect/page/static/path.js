@@ -39,7 +39,7 @@ export class PathView {
     this.node = h(
       "article", { class: "path", "aria-label": "Path of a packet" },
       h("h1", {}, "The path of a packet"),
-      h("p", { class: "about" }, "Each node on the way is asked what its rules do with the packet and with the reply. No packet is sent."),
+      h("p", { class: "about" }, "Each node on the path reports what its rules do with the packet and with the reply. No packet is sent."),
       this.form, this.status, this.answer,
     );
   }
