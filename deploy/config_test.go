@@ -69,9 +69,9 @@ func TestChartWithAllValuesIsValid(t *testing.T) {
 		must(t, yaml.Unmarshal([]byte(manifest), &object))
 		var err error
 		switch {
-		case object.Kind == "DaemonSet" && object.Name == "kube-vmap":
+		case object.Kind == "DaemonSet" && object.Name == "proxy":
 			err = yaml.UnmarshalStrict([]byte(manifest), &ds)
-		case object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, "kube-vmap-") && object.Name != "kube-vmap-dashboard":
+		case object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, "proxy-") && object.Name != "proxy-dashboard":
 			err = yaml.UnmarshalStrict([]byte(manifest), &files)
 		}
 		must(t, err)
@@ -183,7 +183,7 @@ func parseArguments(t *testing.T, c corev1.Container) *config.Flags {
 	var args []string
 	for _, arg := range c.Args {
 		for _, env := range c.Env {
-			if env.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
+			if env.ValueFrom != nil && env.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
 				arg = strings.ReplaceAll(arg, "$("+env.Name+")", "node-1")
 			}
 		}

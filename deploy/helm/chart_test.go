@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	lint3 "helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"sigs.k8s.io/yaml"
@@ -29,6 +30,7 @@ func TestChartHasTheObjectsOfKustomize(t *testing.T) {
 	for _, nodes := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
 		want := kustomize(t, "overlays/"+nodes)
 		got := objects(t, render(t, "apiServer: "+server+"\nnodes: "+nodes))
+		removeReleaseLabels(t, got)
 		for name, object := range got {
 			if strings.HasPrefix(name, "ConfigMap ") {
 				metadata := object["metadata"].(map[string]any)
@@ -39,6 +41,98 @@ func TestChartHasTheObjectsOfKustomize(t *testing.T) {
 			}
 		}
 		compare(t, nodes, got, want)
+	}
+}
+
+// TestChartHasTheOtherFoldersOfKustomize: without the ConfigMaps, as Helm does not remove that of
+// kube-vmap with the rest.
+func TestChartHasTheOtherFoldersOfKustomize(t *testing.T) {
+	base := objects(t, render(t, "apiServer: "+server))
+	for folder, value := range map[string]string{"preflight": "preflight", "shadow": "shadow", "kubectl": "viewers", "readiness": "readiness"} {
+		want := kustomize(t, folder)
+		got := objects(t, render(t, "apiServer: "+server+"\n"+value+": {enabled: true}"))
+		for name, object := range got {
+			if _, ok := base[name]; ok {
+				delete(got, name)
+			} else if object["kind"] == "DaemonSet" {
+				shareConfig(t, object)
+			}
+		}
+		for name, object := range want {
+			if object["kind"] == "ConfigMap" {
+				delete(want, name)
+			} else if object["kind"] == "DaemonSet" {
+				shareConfig(t, object)
+			}
+		}
+		removeReleaseLabels(t, got)
+		compare(t, folder, got, want)
+	}
+}
+
+// shareConfig removes the hash from the name of a pod's ConfigMap.
+func shareConfig(t *testing.T, set map[string]any) {
+	t.Helper()
+	pod := set["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	volumes, _ := pod["volumes"].([]any)
+	for _, v := range volumes {
+		if m, ok := v.(map[string]any)["configMap"].(map[string]any); ok {
+			if name := m["name"].(string); !strings.HasPrefix(name, "kube-vmap-") {
+				t.Errorf("ConfigMap %s", name)
+			}
+			m["name"] = "kube-vmap"
+		}
+	}
+}
+
+// removeReleaseLabels removes the labels that only the chart sets, and checks them.
+func removeReleaseLabels(t *testing.T, all map[string]map[string]any) {
+	t.Helper()
+	for name, object := range all {
+		labels := object["metadata"].(map[string]any)["labels"].(map[string]any)
+		component, _ := labels["app.kubernetes.io/component"].(string)
+		for label, want := range map[string]string{
+			"app.kubernetes.io/instance": "kube-vmap", "app.kubernetes.io/version": "latest", "app.kubernetes.io/managed-by": "Helm",
+			"helm.sh/chart": "kube-vmap-0.0.0", "app.kubernetes.io/component": component,
+		} {
+			if labels[label] != want || want == "" {
+				t.Errorf("%s: label %s is %v, want %q", name, label, labels[label], want)
+			}
+			delete(labels, label)
+		}
+	}
+}
+
+// TestNamesAndNamespace checks what refers to the names of objects, in another namespace and with
+// another name.
+func TestNamesAndNamespace(t *testing.T) {
+	const namespace, name = "network", "proxy"
+	text, err := tryRenderIn(t, namespace, "apiServer: "+server+`
+nameOverride: `+name+`
+otherProxies: [{labels: {app: other}}, {labels: {app: third}, namespaces: [third]}]
+preflight: {enabled: true}
+shadow: {enabled: true}
+viewers: {enabled: true}
+readiness: {enabled: true}
+config: {metricsBindAddress: "0.0.0.0:10249"}
+monitoring: {serviceMonitor: {enabled: true}}`)
+	must(t, err)
+	for id, object := range objects(t, text) {
+		metadata := object["metadata"].(map[string]any)
+		if got := metadata["name"].(string); got != name && !strings.HasPrefix(got, name+"-") {
+			t.Errorf("%s: another name than %s", id, name)
+		}
+		if got, ok := metadata["namespace"]; ok && got != namespace {
+			t.Errorf("%s is in namespace %s", id, got)
+		}
+	}
+	for _, want := range []string{
+		"namespaces:\n            - kube-system\n", "namespaces:\n            - third\n", "serviceaccount:network:proxy-readiness", "^proxy-[a-z0-9]{5}$",
+		`name("proxy")`, "- proxy\n", "matchNames:\n    - network\n", "serviceAccountName: proxy-shadow", "policyName: proxy-viewer",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("nowhere %q", want)
+		}
 	}
 }
 
@@ -69,6 +163,7 @@ monitoring:
 			delete(got, name) // those of kube-vmap itself
 		}
 	}
+	removeReleaseLabels(t, got)
 	compare(t, "monitoring", got, want)
 }
 
@@ -94,9 +189,15 @@ func TestRenderedWithAllValues(t *testing.T) {
 }
 
 func TestLintIsClean(t *testing.T) {
-	for _, m := range lint.RunAll(".", map[string]any{"apiServer": server}, "kube-system").Messages {
+	set := map[string]any{"apiServer": server}
+	for _, m := range lint.RunAll(".", set, "kube-system").Messages {
 		if m.Severity > support.InfoSev {
 			t.Error(m)
+		}
+	}
+	for _, m := range lint3.All(".", set, "kube-system", true).Messages {
+		if m.Severity > support.InfoSev {
+			t.Error("Helm 3: ", m)
 		}
 	}
 }

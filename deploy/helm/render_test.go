@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	loader3 "helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	engine3 "helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -30,14 +33,19 @@ func render(t *testing.T, values string) string {
 
 func tryRender(t *testing.T, values string) (string, error) {
 	t.Helper()
-	files, err := templates(t, values)
+	return tryRenderIn(t, "kube-system", values)
+}
+
+func tryRenderIn(t *testing.T, namespace, values string) (string, error) {
+	t.Helper()
+	files, err := templates(t, namespace, values)
 	if err != nil {
 		return "", err
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if manifest := strings.TrimSpace(files[name]); path.Ext(name) == ".yaml" && manifest != "" {
-			text.WriteString("---\n" + manifest + "\n")
+			text.WriteString("---\n" + strings.TrimSpace(strings.TrimPrefix(manifest, "---")) + "\n")
 		}
 	}
 	return text.String(), nil
@@ -46,31 +54,51 @@ func tryRender(t *testing.T, values string) (string, error) {
 // notes returns what Helm prints after the installation.
 func notes(t *testing.T, values string) string {
 	t.Helper()
-	files, err := templates(t, values)
+	files, err := templates(t, "kube-system", values)
 	must(t, err)
 	return files["kube-vmap/templates/NOTES.txt"]
 }
 
-// templates renders each file of the chart.
-func templates(t *testing.T, values string) (map[string]string, error) {
+// templates renders each file of the chart, with Helm 4 and with Helm 3, which must agree.
+func templates(t *testing.T, namespace, values string) (map[string]string, error) {
 	t.Helper()
 	chart, err := loader.Load(".")
 	must(t, err)
-	var set map[string]any
-	must(t, yaml.Unmarshal([]byte(values), &set))
-	all, err := util.ToRenderValues(chart, set,
-		common.ReleaseOptions{Name: "kube-vmap", Namespace: "kube-system", Revision: 1, IsInstall: true}, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(chart, parsed(t, values),
+		common.ReleaseOptions{Name: "kube-vmap", Namespace: namespace, Revision: 1, IsInstall: true}, common.DefaultCapabilities)
+	var files map[string]string
+	if err == nil {
+		files, err = engine.Render(chart, all)
+	}
+	if files3, err3 := templates3(t, namespace, values); (err == nil) != (err3 == nil) || err == nil && !maps.Equal(files, files3) {
+		t.Errorf("Helm 4: %v, %q\nHelm 3: %v, %q", err, files, err3, files3)
+	}
+	return files, err
+}
+
+func templates3(t *testing.T, namespace, values string) (map[string]string, error) {
+	t.Helper()
+	chart, err := loader3.Load(".")
+	must(t, err)
+	all, err := chartutil.ToRenderValues(chart, parsed(t, values),
+		chartutil.ReleaseOptions{Name: "kube-vmap", Namespace: namespace, Revision: 1, IsInstall: true}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
-	return engine.Render(chart, all)
+	return engine3.Render(chart, all)
+}
+
+func parsed(t *testing.T, values string) (set map[string]any) {
+	t.Helper()
+	must(t, yaml.Unmarshal([]byte(values), &set))
+	return set
 }
 
 // kustomize returns the objects of a folder in deploy/, with the API server's address.
 func kustomize(t *testing.T, folder string) map[string]map[string]any {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
-	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring"} {
+	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring", "preflight", "shadow", "kubectl", "readiness"} {
 		for _, file := range glob(t, filepath.Join("..", dir, "*")) {
 			text := strings.ReplaceAll(string(read(t, file)), "https://api-server-address-is-not-set.invalid:6443", server)
 			must(t, files.WriteFile(path.Join("/", dir, filepath.Base(file)), []byte(text)))
@@ -126,7 +154,7 @@ func defaults(t *testing.T) (values map[string]any) {
 func keys(values map[string]any, prefix string) (all []string) {
 	for key, value := range values {
 		inner, ok := value.(map[string]any)
-		if !ok || len(inner) == 0 || slices.Contains([]string{"resources", "config", "labels", "nodeSelector"}, key) {
+		if !ok || len(inner) == 0 || slices.Contains([]string{"resources", "config", "labels", "nodeSelector", "affinity", "updateStrategy", "annotations", "podAnnotations", "podLabels"}, key) {
 			all = append(all, prefix+key)
 			continue
 		}

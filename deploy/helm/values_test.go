@@ -31,6 +31,10 @@ func TestWrongValuesAreRejected(t *testing.T) {
 		"nodeSelector: {pool: 1}":                                              "at '/nodeSelector/pool': got number, want string",
 		"otherProxies: [{labels: {}}]":                                         "at '/otherProxies/0/labels': minProperties: got 0, want 1",
 		"tolerations: {operator: Exists}":                                      "at '/tolerations': got object, want array",
+		"podLabels: {team: 1}":                                                 "at '/podLabels/team': got number, want string",
+		"nameOverride: Proxy":                                                  "at '/nameOverride': 'Proxy' does not match pattern",
+		"affinity: {nodeAffinty: {}}":                                          "at '/affinity': additional properties 'nodeAffinty' not allowed",
+		"preflight: {enabled: true, cniConfig: etc}":                           "at '/preflight/cniConfig'",
 		"cleanup: {enabled: 'yes'}":                                            "at '/cleanup/enabled': got string, want boolean",
 		"monitoring: {enabled: true}":                                          "at '/monitoring': additional properties 'enabled' not allowed",
 		"apiServer: " + server + "\nmonitoring: {serviceMonitor: {enabled: true}}": "Set config.metricsBindAddress",
@@ -72,7 +76,9 @@ func TestReadmeListsEveryValue(t *testing.T) {
 	var listed []string
 	for line := range strings.Lines(string(read(t, "README.md"))) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`") {
-			listed = append(listed, strings.Trim(cells[1], " `"))
+			for _, name := range strings.Split(cells[1], ",") {
+				listed = append(listed, strings.Trim(name, " `"))
+			}
 		}
 	}
 	slices.Sort(listed)

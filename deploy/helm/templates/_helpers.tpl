@@ -1,8 +1,105 @@
 {{/*
-The manifests in files/ are those of kustomize (deploy/base, site, overlays, monitoring).
-The templates read them and set what the values change, so that both installations have
-the same objects.
+The manifests in files/ are those of kustomize. The templates read them and set what the values
+change, and the labels of the release, so both installations have the same objects.
 */}}
+
+{{/* A name with nameOverride in place of kube-vmap. */}}
+{{- define "kube-vmap.name" -}}
+{{- regexReplaceAllLiteral "^kube-vmap\\b" (index . 1) ((index . 0).Values.nameOverride | default "kube-vmap") -}}
+{{- end -}}
+
+{{/* The labels that all objects have, in addition to app.kubernetes.io/name. */}}
+{{- define "kube-vmap.labels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service | quote }}
+app.kubernetes.io/component: {{ index . 1 }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | quote }}
+{{- end -}}
+
+{{/* An object of a manifest, as (list $ object component): its names, namespace and labels. */}}
+{{- define "kube-vmap.object" -}}
+{{- $root := index . 0 -}}
+{{- $object := index . 1 -}}
+{{- $metadata := $object.metadata -}}
+{{- $_ := set $metadata "name" (include "kube-vmap.name" (list $root $metadata.name)) -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels (include "kube-vmap.labels" (list $root (index . 2)) | fromYaml)) -}}
+{{- if $metadata.namespace -}}
+{{- $_ := set $metadata "namespace" $root.Release.Namespace -}}
+{{- end -}}
+{{- range concat (list $object.roleRef) ($object.subjects | default list) -}}
+{{- if and . (ne .kind "Group") -}}
+{{- $_ := set . "name" (include "kube-vmap.name" (list $root .name)) -}}
+{{- if .namespace }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $object.kind "DaemonSet" -}}
+{{- $_ := include "kube-vmap.pod" (list $root $object.spec.template) -}}
+{{- end -}}
+{{ toYaml $object }}
+{{- end -}}
+
+{{/* Sets what the pods of all DaemonSets have in common, as (list $ template). */}}
+{{- define "kube-vmap.pod" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values -}}
+{{- $template := index . 1 -}}
+{{- $pod := $template.spec -}}
+{{- $_ := set $template.metadata "labels" (merge $template.metadata.labels $values.podLabels) -}}
+{{- with $values.podAnnotations }}{{ $_ := set $template.metadata "annotations" . }}{{ end -}}
+{{- with $pod.serviceAccountName }}{{ $_ := set $pod "serviceAccountName" (include "kube-vmap.name" (list $root .)) }}{{ end -}}
+{{- if $pod.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ end -}}
+{{- range $values.image.pullSecrets -}}
+{{- $_ := set $pod "imagePullSecrets" (append ($pod.imagePullSecrets | default list) (dict "name" .)) -}}
+{{- end -}}
+{{- range concat ($pod.initContainers | default list) $pod.containers -}}
+{{- if hasPrefix "localhost/kube-vmap:" .image -}}
+{{- $_ := set . "image" (include "kube-vmap.image" $root) -}}
+{{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
+{{- if $values.extraEnv }}{{ $_ := set . "env" (concat (.env | default list) $values.extraEnv) }}{{ end -}}
+{{- else if contains "/pause:" .image -}}
+{{- $_ := set . "image" $values.pauseImage -}}
+{{- else -}}
+{{- $_ := set . "image" $values.readiness.kubectlImage -}}
+{{- end -}}
+{{- end -}}
+{{- range $pod.volumes -}}
+{{- with .configMap }}{{ $_ := set . "name" (include "kube-vmap.configName" $root) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Restricts pods to some nodes, as (list $ pod). */}}
+{{- define "kube-vmap.nodes" -}}
+{{- $pod := index . 1 -}}
+{{- $_ := set $pod "tolerations" (index . 0).Values.tolerations -}}
+{{- $_ := set $pod "nodeSelector" (merge $pod.nodeSelector (index . 0).Values.nodeSelector) -}}
+{{- end -}}
+
+{{/*
+Adds the value affinity to that of a pod, as (list affinity value). Node selector terms are
+alternatives, so each of them gets the expression by which nodes are chosen.
+*/}}
+{{- define "kube-vmap.affinity" -}}
+{{- $own := index . 0 -}}
+{{- $value := index . 1 | deepCopy -}}
+{{- $required := "requiredDuringSchedulingIgnoredDuringExecution" -}}
+{{- with $value.nodeAffinity -}}
+{{- with get . $required -}}
+{{- $expressions := (first (get $own.nodeAffinity $required).nodeSelectorTerms).matchExpressions -}}
+{{- range .nodeSelectorTerms -}}
+{{- $_ := set . "matchExpressions" (concat $expressions (.matchExpressions | default list)) -}}
+{{- end -}}
+{{- $_ := set $own.nodeAffinity $required . -}}
+{{- end -}}
+{{- end -}}
+{{- with $value.podAntiAffinity -}}
+{{- with get . $required -}}
+{{- $_ := set $own.podAntiAffinity $required (concat (get $own.podAntiAffinity $required) .) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := merge $own $value -}}
+{{- end -}}
 
 {{- define "kube-vmap.image" -}}
 {{- with .Values.image -}}
@@ -31,7 +128,7 @@ changes the DaemonSet, so that it is rolled out node by node.
 */}}
 {{- define "kube-vmap.configName" -}}
 {{- $hash := dict "kind" "ConfigMap" "name" "" "data" (include "kube-vmap.config" . | fromJson) | toJson | sha256sum | trunc 10 -}}
-kube-vmap-{{ $hash | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
+{{ include "kube-vmap.name" (list . "kube-vmap") }}-{{ $hash | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
 {{- end -}}
 
 {{/* The port of an address, or the default: "0.0.0.0:10256" 10256. */}}
