@@ -18,7 +18,7 @@ var (
 
 // verdicts are the page's words for those of package components.
 var verdicts = map[programs.Verdict]string{
-	programs.Fine: "works", programs.Needs: "needs a setting", programs.Conflict: "conflict",
+	programs.Fine: "works", programs.Partial: "works in part", programs.Needs: "needs a setting", programs.Conflict: "conflict",
 }
 
 // TestEveryComponentHasARow compares the page with the components that preflight

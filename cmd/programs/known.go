@@ -45,6 +45,9 @@ type Verdict string
 const (
 	// Fine means that both work, and nothing has to be done.
 	Fine Verdict = "fine"
+	// Partial means that nothing has to be done, and that the component serves part of the
+	// traffic to Services itself.
+	Partial Verdict = "partial"
 	// Needs means that a setting, of either, is needed.
 	Needs Verdict = "needs"
 	// Conflict means that they do not work on the same node.

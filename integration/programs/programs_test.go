@@ -159,3 +159,12 @@ ip6 filter (legacy) dormant=false "" {MINE hook= drop=false}
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }
+
+// TestProgramsThatServePodsThemselvesAreNamed: nothing has to be done, but part of the traffic never
+// gets to kube-vmap.
+func TestProgramsThatServePodsThemselvesAreNamed(t *testing.T) {
+	r := check(t, labtest.Alone(t), "antrea-agent")
+	if i := item(t, r, "Antrea"); i.Verdict != programs.Partial || !strings.Contains(i.Detail, "explain do not see them") {
+		t.Errorf("%+v", i)
+	}
+}

@@ -38,7 +38,7 @@ import (
 const Unknown programs.Verdict = "unknown"
 
 // order has the verdicts from the best to the worst. A report has the worst one of its items.
-var order = []programs.Verdict{programs.Fine, Unknown, programs.Needs, programs.Conflict}
+var order = []programs.Verdict{programs.Fine, programs.Partial, Unknown, programs.Needs, programs.Conflict}
 
 // A Report is what was found on a node.
 type Report struct {
@@ -192,6 +192,7 @@ which mode, and which CNI plugin, policy engine, firewall, service mesh or load 
 is there. Nothing is changed.
 
   fine       nothing has to be done; DETAIL may be worth reading
+  partial    the same; another program serves part of the traffic to Services itself
   needs      DETAIL is what has to be done
   conflict   not on the same node as kube-vmap
   unknown    not visible: run it as root, on the node, or with hostNetwork and hostPID
@@ -199,7 +200,7 @@ is there. Nothing is changed.
 EVIDENCE is what was found, all of it with -o wide. SEE is the part of the
 documentation, for components their row in docs/compatibility.md.
 
-The exit code is 0 if everything is fine, 1 if something is needed or conflicts, and 2 if
+The exit code is 0 if everything is fine or partial, 1 if something is needed or conflicts, and 2 if
 something could not be checked. deploy/preflight runs this on every node.`,
 		Example: `  kube-vmap preflight
   kube-vmap preflight -o json --kubeconfig /etc/kubernetes/kubelet.conf`,
@@ -226,7 +227,7 @@ something could not be checked. deploy/preflight runs this on every node.`,
 
 func (r *Report) exit() error {
 	switch r.Verdict {
-	case programs.Fine:
+	case programs.Fine, programs.Partial:
 		return nil
 	case Unknown:
 		return &exit.Error{Code: exit.Trouble}
