@@ -28,6 +28,26 @@ func (h *Host) AskFrom(p model.Protocol, from, to netip.AddrPort, timeout time.D
 	return answer, nil
 }
 
+// AskTwice is [Host.AskFrom] with a second question over the same connection. The answer is the
+// second one, if the first question was answered.
+func (h *Host) AskTwice(p model.Protocol, from, to netip.AddrPort, timeout time.Duration) (answer Answer, err error) {
+	err = h.Do(func() (err error) {
+		flow, err := newFlow(p, from, to)
+		if err != nil {
+			answer.Outcome, answer.Reason, err = classify(err)
+			return err
+		}
+		for n := 0; n < 2 && err == nil && (n == 0 || answer.Outcome == Answered); n++ {
+			answer, err = flow.Ask(timeout)
+		}
+		return errors.Join(err, flow.Close())
+	})
+	if err != nil {
+		return answer, fmt.Errorf("ask %s/%s from %s: %w", to, p, h.Name, err)
+	}
+	return answer, nil
+}
+
 // AskFresh is [Host.Ask] from a [Host.FreshPort] of a given local address. An
 // invalid address leaves the choice to the host.
 func (h *Host) AskFresh(p model.Protocol, from netip.Addr, to netip.AddrPort, timeout time.Duration) (Answer, error) {

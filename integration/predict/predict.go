@@ -33,7 +33,9 @@ type Prediction struct {
 
 // mayBeSilent reports whether that may be, by the endpoint that is picked.
 func (p Prediction) mayBeSilent() bool {
-	dropped := func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped }
+	dropped := func(o simulate.Outcome) bool {
+		return o.Verdict == simulate.VerdictDropped || o.Verdict == simulate.VerdictUnreachable
+	}
 	return p.LosesReply() || slices.ContainsFunc(p.Result.Outcomes, dropped)
 }
 
@@ -96,7 +98,7 @@ func (c Comparer) check(p Prediction) error {
 	if p.mayBeSilent() || c.isSilent(p) {
 		wait = silence
 	}
-	got, err := p.Host.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
+	got, err := p.Host.AskTwice(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
 	if err != nil {
 		return err
 	}
@@ -116,12 +118,16 @@ func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool
 		return got.Outcome == lab.Refused || prohibited
 	case simulate.VerdictDropped:
 		return got.Outcome == lab.TimedOut
+	case simulate.VerdictUnreachable:
+		return got.Outcome == lab.TimedOut || got.Outcome == lab.Unreachable
 	case simulate.VerdictNotService:
 		if got.Outcome != lab.Answered {
 			return !c.serves(p.To) || !slices.ContainsFunc(o.Endpoints, p.getsReply)
 		}
 		h := c.host(p.To.Addr())
-		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, p.getsReply)
+		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
+			return p.getsReply(e) && e.Source == got.Seen.Addr()
+		})
 	case simulate.VerdictDelivered:
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
 	}
@@ -141,6 +147,9 @@ func (c Comparer) isFrom(e simulate.Endpoint, masquerade bool, p Prediction, got
 	// The source port may differ: another masqueraded connection may use it.
 	anyPort := masquerade || p.Host == c.Node.Host
 	h := c.host(e.Address.Addr())
+	if e.Local {
+		h = c.Node.Host
+	}
 	return e.Probability > 0 && got.Outcome == lab.Answered && h != nil && h.Name == got.By &&
 		e.Source == got.Seen.Addr() && (anyPort || e.Source != p.From || got.Seen == got.Local)
 }
