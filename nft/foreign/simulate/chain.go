@@ -64,8 +64,8 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 			return false, err
 		}
 		rules := list.rules
-		if list.index != nil {
-			here.next = list.next(here.next, w.frame.destination())
+		if list.sources != nil {
+			here.next = list.next(here.next, w.frame.source().Addr(), w.frame.destination())
 		}
 		if w.checkChain(here, rules); here.next >= len(rules) {
 			if len(stack) == 0 {

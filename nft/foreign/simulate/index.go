@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"sort"
 
 	"github.com/google/nftables/expr"
@@ -24,6 +25,9 @@ const minIndexed = 64
 type ruleList struct {
 	rules []Rule
 	index *destinationIndex // nil for short chains
+	// sources are what the source of a packet must be, by the number of the rule; the zero value
+	// for any. They are nil for short chains.
+	sources []netip.Prefix
 }
 
 // A destinationIndex has the numbers of rules by the destination that they require: an
@@ -43,7 +47,7 @@ func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
 		return l
 	}
 	l := &ruleList{rules: withEffect(rules)}
-	l.index = newDestinationIndex(l.rules, f)
+	l.index, l.sources = newDestinationIndex(l.rules, f)
 	if len(l.index.others) > len(l.rules)/2 {
 		l.index = nil // the endpoints of one Service: not kept, since there may be many such chains
 		return l
@@ -65,10 +69,12 @@ func withEffect(rules []Rule) []Rule {
 	return out
 }
 
-func newDestinationIndex(rules []Rule, f model.Family) *destinationIndex {
+func newDestinationIndex(rules []Rule, f model.Family) (*destinationIndex, []netip.Prefix) {
 	x := &destinationIndex{byAddr: map[netip.Addr][]int{}, byPort: map[uint16][]int{}}
+	sources := make([]netip.Prefix, len(rules))
 	for i, r := range rules {
 		d := RequiredDestination(r, f)
+		sources[i] = d.source
 		switch {
 		case d.Addr.IsValid():
 			x.byAddr[d.Addr] = append(x.byAddr[d.Addr], i)
@@ -79,12 +85,21 @@ func newDestinationIndex(rules []Rule, f model.Family) *destinationIndex {
 			x.others = append(x.others, i)
 		}
 	}
-	return x
+	return x, sources
 }
 
-// next returns the number of the first rule from a number on that a packet to a destination
-// may match.
-func (l *ruleList) next(from int, to netip.AddrPort) int {
+// next returns the number of the first rule from a number on that a packet may match.
+func (l *ruleList) next(from int, source netip.Addr, to netip.AddrPort) int {
+	for from = l.nextTo(from, to); from < len(l.sources); from = l.nextTo(from+1, to) {
+		if p := l.sources[from]; !p.IsValid() || p.Contains(source) {
+			break
+		}
+	}
+	return from
+}
+
+// nextTo is next for all sources.
+func (l *ruleList) nextTo(from int, to netip.AddrPort) int {
 	if l.index == nil {
 		return from
 	}
@@ -105,6 +120,7 @@ type Destination struct {
 	Addr     netip.Addr
 	Port     uint16
 	Protocol model.Protocol
+	source   netip.Prefix
 }
 
 // RequiredDestination returns the destination without which a rule does not match and has no
@@ -120,6 +136,7 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 		switch e := e.(type) {
 		case *expr.Payload:
 			d.addPayload(e, compared, f)
+			d.addSource(e, r.Expressions[i+1:], f)
 		case *expr.Meta:
 			if e.Key == expr.MetaKeyL4PROTO && !e.SourceRegister && len(compared) == 1 {
 				d.Protocol = model.Protocol(compared[0])
@@ -152,4 +169,31 @@ func (d *Destination) addPayload(e *expr.Payload, compared []byte, f model.Famil
 	case e.Base == expr.PayloadBaseTransportHeader && e.Offset == destinationPort && e.Len == 2:
 		d.Port = binary.BigEndian.Uint16(compared)
 	}
+}
+
+// addSource adds the source that the expressions behind a load compare, of which a mask may keep a
+// part.
+func (d *Destination) addSource(e *expr.Payload, next []any, f model.Family) {
+	at := addressFields[f]
+	if e.OperationType != expr.PayloadLoad || e.Base != expr.PayloadBaseNetworkHeader || int(e.Offset) != at.source ||
+		int(e.Len) > at.length || d.source.IsValid() {
+		return
+	}
+	mask := slices.Repeat([]byte{0xff}, int(e.Len))
+	if b, is := first[*expr.Bitwise](next); is && len(b.Mask) == len(mask) && isZero(b.Xor) {
+		mask, next = b.Mask, next[1:]
+	}
+	if c, is := first[*expr.Cmp](next); is && c.Op == expr.CmpOpEq && len(c.Data) == len(mask) {
+		rest := make([]byte, at.length-len(mask))
+		if p, ok := prefixOf(slices.Concat(c.Data, rest), slices.Concat(mask, rest)); ok {
+			d.source = p
+		}
+	}
+}
+
+func first[E any](list []any) (e E, is bool) {
+	if len(list) > 0 {
+		e, is = list[0].(E)
+	}
+	return e, is
 }

@@ -170,8 +170,38 @@ func TestIndexFindsTheRulesThatMayMatch(t *testing.T) {
 		if x.of(withoutDestination, model.IPv4); len(x.byFirst) != 1 {
 			t.Error("a chain of endpoints is kept")
 		}
-		if next := list.next(0, service); n == "none" && next != len(list.rules) || n == "neither" && next != 102 {
+		if next := list.next(0, client, service); n == "none" && next != len(list.rules) || n == "neither" && next != 102 {
 			t.Errorf("%s: the next rule is %d of %d", n, next, len(list.rules))
+		}
+	}
+}
+
+// TestRulesOfOtherSourcesAreSkipped has a long chain of rules for sources: addresses, and prefixes
+// with and without a mask. One of another kind of mask is compared.
+func TestRulesOfOtherSourcesAreSkipped(t *testing.T) {
+	sourceIs := func(data, mask []byte) []any {
+		out := []any{&expr.Payload{OperationType: expr.PayloadLoad, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: uint32(len(data)), DestRegister: unix.NFT_REG_1}}
+		if mask != nil {
+			out = append(out, &expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: uint32(len(mask)), Mask: mask, Xor: make([]byte, len(mask))})
+		}
+		return append(out, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: data}, verdictOf(expr.VerdictDrop, ""))
+	}
+	a := client.As4()
+	for n, tc := range []struct {
+		data, mask []byte
+		next       int
+	}{
+		{[]byte{10, 0, 0, 1}, nil, minIndexed},
+		{a[:], nil, 7},
+		{a[:3], nil, 7},
+		{[]byte{a[0], a[1], a[2] &^ 3, 0}, []byte{255, 255, 252, 0}, 7},
+		{[]byte{10, 0, 0, 0}, []byte{255, 0, 0, 0}, minIndexed},
+		{[]byte{0, 0, 0, a[3]}, []byte{0, 0, 0, 255}, 7},
+	} {
+		rules := slices.Repeat([]Rule{{Expressions: sourceIs([]byte{10, 0, 0, 1}, nil)}}, minIndexed)
+		rules[7] = Rule{Expressions: sourceIs(tc.data, tc.mask)}
+		if got := (&Indexes{}).of(rules, model.IPv4).next(0, client, service); got != tc.next {
+			t.Errorf("%d: the next rule is %d, want %d", n, got, tc.next)
 		}
 	}
 }
