@@ -199,22 +199,27 @@ func decodeRule(d *attr.Decoder, m message) (rule Rule) {
 // maxTries is how often something is read because other programs changed it meanwhile.
 const maxTries = 5
 
+// ErrChanging is the error if other programs change nf_tables faster than it is read.
+var ErrChanging = errors.New("read nf_tables: other programs change it too fast")
+
 // Snapshot calls fn, which reads from r, again until nf_tables did not change meanwhile. So
-// all that fn has read existed at one moment, except for what packets change.
-func (r *Reader) Snapshot(fn func() error) error {
+// all that fn has read existed at one moment, except for what packets change. It ends earlier
+// if fn reports that it has read the same as before.
+func (r *Reader) Snapshot(fn func() (same bool, err error)) error {
 	var err error
 	for range maxTries {
 		before, genErr := socket.Generation(r.conn)
 		if genErr != nil {
 			return permission(genErr)
 		}
-		err = fn()
+		var same bool
+		same, err = fn()
 		after, genErr := socket.Generation(r.conn)
-		if genErr != nil || after == before {
+		if genErr != nil || after == before || same {
 			return errors.Join(err, permission(genErr))
 		}
 	}
-	return errors.Join(err, errors.New("read nf_tables: other programs change it too fast"))
+	return errors.Join(err, ErrChanging)
 }
 
 // BaseChains implements [simulate.Rules].

@@ -9,6 +9,7 @@ package livenode
 import (
 	"errors"
 	"net/netip"
+	"reflect"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -71,10 +72,15 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets,
 		Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
 	}
-	err = n.rules.Snapshot(func() (err error) {
-		result, err = simulate.Run(sources, p, link)
-		return err
+	var fault error
+	err = n.rules.Snapshot(func() (same bool, err error) {
+		before := result
+		result, fault = simulate.Run(sources, p, link)
+		return fault == nil && reflect.DeepEqual(before, result), fault
 	})
+	if fault == nil && errors.Is(err, dump.ErrChanging) {
+		result.Doubts, err = append(result.Doubts, simulate.Doubt{Why: err.Error()}), nil
+	}
 	if err == nil {
 		result.NotFollowed = n.legacy(p.Family())
 	}
