@@ -24,6 +24,7 @@ func expressions(f model.Family) []expression {
 	ip := nft.FamilyName(f)
 	port := daemon.TargetPort
 	mark := fmt.Sprintf("udp dport %d meta mark set %[1]d; ", port)
+	hopLimit := [...]string{"ip ttl", "ip6 hoplimit"}[f]
 	absent := [...]string{"ip option lsrr", "exthdr frag"}[f]
 	return []expression{
 		{match: "meta pkttype host"},
@@ -46,7 +47,17 @@ func expressions(f model.Family) []expression {
 		{match: "limit rate 5/second", undecided: true},
 		{match: "quota over 1 mbytes", undecided: true},
 		{match: "ct count over 3", undecided: true},
-		{match: "meta length > 20", undecided: true},
+		{match: "meta length > 20"},
+		{match: "meta length > 1400", undecided: true},
+		{match: hopLimit + " > 1"},
+		{match: hopLimit + " 64", undecided: true},
+		{match: "udp length > 7"},
+		{match: "udp length 9-20", undecided: true},
+		{match: [...]string{"ip frag-off & 0x1fff != 0", "frag frag-off != 0"}[f]},
+		{match: "fib daddr . iif type local"},
+		{match: "fib saddr . iif type local"},
+		{match: "socket transparent 1"},
+		{match: "socket mark 1", undecided: true},
 		{match: "add @metered { " + ip + " saddr limit rate 5/second }", undecided: true},
 		{match: ip + " saddr @limited", before: "add @limited { " + ip + " saddr }; "},
 	}

@@ -131,12 +131,15 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 	return to
 }
 
+// serves reports whether a host is a server of a port.
+func (r *rig) serves(h *lab.Host, port uint16) bool {
+	return slices.Contains(r.servers, h) && port >= daemon.TargetPort && port < daemon.TargetPort+ports
+}
+
 // compare sends the packets.
 func (r *rig) compare(batch []predict.Prediction) {
 	r.t.Helper()
-	c := predict.Comparer{Lab: r.Lab, Serves: func(h *lab.Host, port uint16) bool {
-		return slices.Contains(r.servers, h) && port >= daemon.TargetPort && port < daemon.TargetPort+ports
-	}}
+	c := predict.Comparer{Lab: r.Lab, Serves: r.serves}
 	wrong := c.Wrong(batch)
 	for i, err := range wrong {
 		if i == 10 {

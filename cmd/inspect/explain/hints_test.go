@@ -230,7 +230,9 @@ func TestArrivesSumsUp(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 	const delivers, drops = simulate.VerdictDelivered, simulate.VerdictDropped
 	legacy := func(w *simulate.Result) { w.NotFollowed = []string{"table ip nat (legacy)"} }
-	doubts := func(w *simulate.Result) { w.Doubts = []simulate.Doubt{{Why: "limit"}} }
+	doubts := func(w *simulate.Result) {
+		w.Doubts = []simulate.Doubt{{Base: simulate.Chain{Name: "forward"}, Why: "limit"}}
+	}
 	belongs := func(left bool) func(*simulate.Result) {
 		return func(w *simulate.Result) { w.Flow, w.IfNew = &simulate.Flow{Left: left}, []simulate.Outcome{delivered} }
 	}

@@ -242,8 +242,8 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 		return nil
 	}
 	out := &answer.Reply{
-		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses, How: r.How,
-		By: r.By, Reason: string(r.Because.Reason), Fault: r.Because.Fault,
+		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses,
+		Later: r.Later, How: r.How, By: r.By, Reason: string(r.Because.Reason), Fault: r.Because.Fault,
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted

@@ -227,7 +227,7 @@ func (r *Reader) BaseChains(f model.Family) (list []simulate.BaseChain, err erro
 	tables, err := r.tablesWithChains()
 	for i := range tables {
 		for _, c := range tables[i].Chains {
-			if seesIP(c) && !tables[i].Dormant {
+			if (seesIP(c) || seesFrames(c)) && !tables[i].Dormant {
 				list = append(list, c)
 			}
 		}
@@ -241,10 +241,15 @@ func seesIP(c Chain) bool {
 		(slices.Contains(simulate.Hooks[:], c.Hook) || c.Hook == simulate.HookEgress)
 }
 
+// seesFrames reports whether the chain is at a hook of bridges or ARP.
+func seesFrames(c Chain) bool {
+	return (c.Table.Family == "bridge" || c.Table.Family == "arp") && c.Hook != ""
+}
+
 func chainsOf(f model.Family, all []simulate.BaseChain) (out []simulate.BaseChain) {
 	for _, b := range all {
 		switch b.Table.Family {
-		case "inet", "netdev", nft.FamilyName(f):
+		case "inet", "netdev", "bridge", "arp", nft.FamilyName(f):
 			out = append(out, b)
 		}
 	}

@@ -69,7 +69,7 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 		}
 	}
 	sources := simulate.Sources{
-		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets,
+		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets, Host: n.network,
 		Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
 	}
 	var fault error

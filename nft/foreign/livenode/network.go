@@ -1,6 +1,7 @@
 package livenode
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -8,11 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	rtnl "github.com/mdlayher/netlink"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/nft/kernel/socket"
@@ -22,54 +25,32 @@ import (
 // the node's own, which source masquerade selects. It implements [simulate.Network]. It is not safe
 // for concurrent use.
 type Network struct {
-	handle *netlink.Handle
-	netNS  int
-	hooked map[model.Family]bool // whether packets between ports of a bridge pass the hooks
+	handle   *netlink.Handle
+	routes   *rtnl.Conn // for requests that handle cannot make
+	netNS    int
+	sysctls  map[string]string
+	policies [len(model.Families)]*policy
 }
 
-// OpenNetwork opens a socket. The network namespace is given by its file descriptor; zero means that
+// OpenNetwork opens the sockets. The network namespace is given by its file descriptor; zero means that
 // of the calling thread.
 func OpenNetwork(netNS int) (*Network, error) {
 	handle, err := rtnetlink.Open(netNS)
 	if err != nil {
 		return nil, err
 	}
-	return &Network{handle: handle, netNS: netNS, hooked: map[model.Family]bool{}}, nil
+	routes, err := socket.OpenRoute(netNS)
+	if err != nil {
+		handle.Close()
+		return nil, err
+	}
+	return &Network{handle: handle, routes: routes, netNS: netNS, sysctls: map[string]string{}}, nil
 }
 
-// Close closes the socket.
+// Close closes the sockets.
 func (n *Network) Close() error {
 	n.handle.Close()
-	return nil
-}
-
-// Route implements [simulate.Network].
-func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
-	o := &netlink.RouteGetOptions{IifIndex: w.In.Index, Mark: w.Mark}
-	if w.From.IsValid() {
-		o.SrcAddr = w.From.AsSlice()
-	}
-	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
-	if err != nil {
-		return simulate.Route{}, fmt.Errorf("find a route to %s: %w", w.To, routeError(err, w))
-	}
-	if len(list) == 0 {
-		return simulate.Route{}, fmt.Errorf("find a route to %s: %w", w.To, simulate.ErrNoRoute)
-	}
-	r := simulate.Route{Local: deliversLocally(list[0].Type, w.In)}
-	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
-	r.Via = r.Via.Unmap()
-	if list[0].LinkIndex == 0 {
-		return r, nil
-	}
-	r.Out.Index = list[0].LinkIndex
-	var bridge bool
-	r.Out.Name, bridge, err = n.Interface(r.Out.Index)
-	if err == nil && r.Out.Name == "" {
-		err = fmt.Errorf("interface %d, to which %s is routed, has just gone", r.Out.Index, w.To)
-	}
-	r.Bridged = bridge && n.bridgedPacketsPassHooks(model.FamilyOf(w.To))
-	return r, err
+	return n.routes.Close()
 }
 
 // KnowsNeighbour reports whether the kernel has a link layer address of a neighbour. While it
@@ -85,43 +66,26 @@ func (n *Network) KnowsNeighbour(neighbour netip.Addr, out simulate.Link) (bool,
 	}), nil
 }
 
-// deliversLocally reports whether the node delivers packets of a type of route to itself. Of
-// broadcasts these are all that come in, because it forwards none.
-func deliversLocally(kind int, in simulate.Link) bool {
-	return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST || kind == unix.RTN_BROADCAST && in.Index != 0
-}
-
-// routeError returns [simulate.ErrNoRoute] with the reason, if that is what the error means.
-func routeError(err error, w simulate.RouteQuery) error {
-	switch {
-	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
-		return fmt.Errorf("%w for a packet from %s that comes in by %s: "+
-			"the kernel does not accept that source there (rp_filter), or drops packets to that destination",
-			simulate.ErrNoRoute, w.From, w.In.Name)
-	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
-		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", simulate.ErrNoRoute)
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES),
-		errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%w on this node", simulate.ErrNoRoute)
-	}
-	return err
-}
-
 // bridgedPacketsPassHooks reports whether packets between the ports of a bridge pass the hooks
 // of a family, which the module br_netfilter does.
 func (n *Network) bridgedPacketsPassHooks(f model.Family) bool {
-	pass, known := n.hooked[f]
-	if known {
-		return pass
-	}
 	name := [...]string{model.IPv4: "bridge-nf-call-iptables", model.IPv6: "bridge-nf-call-ip6tables"}[f]
-	_ = socket.In(n.netNS, func() error {
-		value, err := os.ReadFile("/proc/sys/net/bridge/" + name)
-		pass = err == nil && strings.TrimSpace(string(value)) != "0"
-		return err // without the module there is no such file
-	})
-	n.hooked[f] = pass
-	return pass
+	value := n.Sysctl("net/bridge/" + name) // without the module there is none
+	return value != "" && value != "0"
+}
+
+// Sysctl implements [simulate.Host]. Each is read once.
+func (n *Network) Sysctl(name string) string {
+	value, known := n.sysctls[name]
+	if !known {
+		_ = socket.In(n.netNS, func() error {
+			text, err := os.ReadFile("/proc/sys/" + name)
+			value = strings.TrimSpace(string(text))
+			return err
+		})
+		n.sysctls[name] = value
+	}
+	return value
 }
 
 // Interface returns the name of an interface by its index, and whether it is a bridge. The
@@ -138,6 +102,49 @@ func (n *Network) Interface(index int) (name string, bridge bool, err error) {
 	return l.Attrs().Name, l.Type() == "bridge", nil
 }
 
+// Links implements [simulate.Host].
+func (n *Network) Links() (links []simulate.Link, err error) {
+	list, err := n.handle.LinkList()
+	for _, l := range list {
+		if a := l.Attrs(); a.RawFlags&(unix.IFF_UP|unix.IFF_LOOPBACK) == unix.IFF_UP {
+			links = append(links, simulate.Link{Index: a.Index, Name: a.Name})
+		}
+	}
+	return links, err
+}
+
+// Ports implements [simulate.Host].
+func (n *Network) Ports(bridge simulate.Link) (ports []simulate.Port, err error) {
+	const header, master, protocolInfo, hairpin, isolated = 16, unix.IFLA_MASTER, unix.IFLA_PROTINFO, 4, 33 // IFLA_BRPORT_*
+	request := rtnl.Message{
+		Header: rtnl.Header{Type: unix.RTM_GETLINK, Flags: rtnl.Request | rtnl.Dump},
+		Data:   append([]byte{unix.AF_BRIDGE}, make([]byte, header-1)...),
+	}
+	err = socket.Ask(n.routes, request, func(m rtnl.Message) error {
+		var d attr.Decoder
+		if len(m.Data) < header {
+			return attr.ErrTruncated
+		}
+		p := simulate.Port{Link: simulate.Link{
+			Index: int(binary.NativeEndian.Uint32(m.Data[4:])), Name: attr.String(d.Find(m.Data[header:], unix.IFLA_IFNAME)),
+		}}
+		of := d.Find(m.Data[header:], master)
+		if of == nil || int(d.NativeUint32(of)) != bridge.Index {
+			return d.Err()
+		}
+		for kind, value := range d.Attributes(d.Find(m.Data[header:], protocolInfo)) {
+			p.Hairpin = p.Hairpin || kind == hairpin && d.Uint8(value) != 0
+			p.Isolated = p.Isolated || kind == isolated && d.Uint8(value) != 0
+		}
+		ports = append(ports, p)
+		return d.Err()
+	})
+	if err != nil {
+		err = fmt.Errorf("list the ports of bridge %s: %w", bridge.Name, err)
+	}
+	return ports, err
+}
+
 // Link returns a link by its name.
 func (n *Network) Link(name string) (simulate.Link, error) {
 	l, err := n.handle.LinkByName(name)
@@ -148,40 +155,51 @@ func (n *Network) Link(name string) (simulate.Link, error) {
 }
 
 // AddressType implements [simulate.Network]. An address without an entry in the local routing
-// table is unicast.
+// table is unicast; for IPv6 what kind of route there is decides, too.
 func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	if a.IsMulticast() {
 		return unix.RTN_MULTICAST, nil
 	}
-	list, err := n.handle.RouteGetWithOptions(a.AsSlice(), nil)
+	found, err := n.ask(simulate.RouteQuery{To: a}, 0)
 	switch {
-	case err != nil && errors.Is(routeError(err, simulate.RouteQuery{To: a}), simulate.ErrNoRoute):
+	case errors.Is(err, simulate.ErrNoRoute) && a.Is6():
+		return typeOfError(err), nil
+	case errors.Is(err, simulate.ErrNoRoute):
 		return unix.RTN_UNICAST, nil
 	case err != nil:
 		return 0, fmt.Errorf("find the type of address %s: %w", a, err)
 	}
-	for _, r := range list {
-		switch r.Type {
-		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST:
-			return uint32(r.Type), nil
-		}
+	switch found.kind {
+	case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST:
+		return uint32(found.kind), nil
 	}
 	return unix.RTN_UNICAST, nil
 }
 
-// Source implements [simulate.Network]. It selects the address as masquerade does: for IPv6
-// that is the source of a route out of the interface.
-func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) {
-	if via.Is6() && !via.IsUnspecified() {
-		list, err := n.handle.RouteGetWithOptions(via.AsSlice(), &netlink.RouteGetOptions{OifIndex: out.Index})
-		if err == nil && len(list) > 0 && list[0].Src != nil {
-			a, _ := netip.AddrFromSlice(list[0].Src)
-			return a, nil
-		}
+// typeOfError returns the type of an address of IPv6 to which there is no route (nft_fib6_eval_type).
+func typeOfError(err error) uint32 {
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return unix.RTN_BLACKHOLE
+	case errors.Is(err, unix.EACCES):
+		return unix.RTN_PROHIBIT
+	case errors.Is(err, unix.EAGAIN):
+		return unix.RTN_THROW
 	}
+	return unix.RTN_UNREACHABLE
+}
+
+// Source implements [simulate.Network]. It selects the address as masquerade and redirect do.
+func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) {
 	list, err := n.handle.AddrList(nil, int(nft.FamilyNumber(model.FamilyOf(via))))
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("list the addresses of %s: %w", out.Name, err)
+	}
+	switch {
+	case via.IsUnspecified():
+		return firstAddress(list, out.Index), nil
+	case via.Is6():
+		return n.source6(list, out, via)
 	}
 	if a, ok := selectAddress(list, out.Index, via); ok {
 		return a, nil
@@ -189,25 +207,60 @@ func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) 
 	return netip.Addr{}, fmt.Errorf("%s has no address to masquerade with", out.Name)
 }
 
+// source6 returns the source that ipv6_dev_get_saddr selects, which the kernel reports with a
+// route, unless the route has a source of its own.
+func (n *Network) source6(list []netlink.Addr, out simulate.Link, via netip.Addr) (netip.Addr, error) {
+	q := simulate.RouteQuery{To: via, Out: out}
+	if entry, err := n.ask(q, unix.RTM_F_FIB_MATCH); err != nil || !entry.source.IsValid() {
+		if found, err := n.ask(q, 0); err == nil && found.source.IsValid() {
+			return found.source, nil
+		}
+	}
+	list = slices.DeleteFunc(list, func(a netlink.Addr) bool {
+		const unfit = unix.IFA_F_TENTATIVE | unix.IFA_F_DEPRECATED
+		return a.LinkIndex != out.Index || a.Scope != unix.RT_SCOPE_UNIVERSE || a.Flags&unfit != 0
+	})
+	if len(list) != 1 {
+		return netip.Addr{}, simulate.Undecided("masquerade to one of several addresses of " + out.Name)
+	}
+	return firstAddress(list, out.Index), nil
+}
+
+// firstAddress returns the first address of an interface, as it is in the kernel's list
+// (nf_nat_redirect_ipv4, nf_nat_redirect_ipv6); the zero value if it has none.
+func firstAddress(list []netlink.Addr, index int) netip.Addr {
+	for _, a := range list {
+		addr, ok := netip.AddrFromSlice(a.IP)
+		unready := a.Flags&unix.IFA_F_TENTATIVE != 0 && a.Flags&unix.IFA_F_OPTIMISTIC == 0
+		if ok && a.LinkIndex == index && !unready {
+			return addr.Unmap()
+		}
+	}
+	return netip.Addr{}
+}
+
 // selectAddress does what inet_select_addr does (net/ipv4/devinet.c): it returns the first
 // address of the interface whose subnet has the next hop, else the first of the interface,
-// else the first of any interface.
+// else the first of any interface. The subnet of an address with a peer is the peer's.
 func selectAddress(list []netlink.Addr, index int, via netip.Addr) (netip.Addr, bool) {
 	var first, elsewhere netip.Addr
 	for _, a := range list {
 		addr, ok := netip.AddrFromSlice(a.IP)
-		if !ok || a.Scope != unix.RT_SCOPE_UNIVERSE {
+		if !ok || a.Scope != unix.RT_SCOPE_UNIVERSE || a.Flags&unix.IFA_F_SECONDARY != 0 {
 			continue
 		}
 		addr = addr.Unmap()
 		if !elsewhere.IsValid() {
 			elsewhere = addr
 		}
-		if a.LinkIndex != index || a.Flags&unix.IFA_F_SECONDARY != 0 {
+		if a.LinkIndex != index {
 			continue
 		}
-		ones, _ := a.Mask.Size()
-		if netip.PrefixFrom(addr, ones).Contains(via) {
+		subnet := a.IPNet
+		if a.Peer != nil {
+			subnet = a.Peer
+		}
+		if subnet.Contains(via.AsSlice()) {
 			return addr, true
 		}
 		if !first.IsValid() {

@@ -12,8 +12,8 @@ import (
 type sourceCache struct {
 	Sources
 	family     model.Family
-	brief      bool                 // for a [Session]
-	baseChains map[Hook][]BaseChain // in the order in which packets pass them
+	brief      bool                   // for a [Session]
+	baseChains map[Hook][][]BaseChain // in the order in which packets pass them, by priority
 	rules      memo[Chain, *ruleList]
 	sets       memo[setName, *Set]
 	elements   memo[elementKey, foundElement]
@@ -21,6 +21,10 @@ type sourceCache struct {
 	types      memo[netip.Addr, uint32]
 	sources    memo[egress, netip.Addr]
 	ipsets     memo[IPSetQuery, bool]
+	ports      memo[Link, []Port]
+	linkChains []BaseChain // of tables of bridges and ARP
+	// ingress are the interfaces by which the packet may come in.
+	ingress []Link
 }
 
 type setName struct {

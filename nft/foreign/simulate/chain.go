@@ -54,7 +54,15 @@ type returnPoint struct {
 	next  int
 }
 
+// runBaseChain passes a base chain. After one of type route, the packet is routed again if it
+// changed what routing looks at (nf_route_table_hook4).
 func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
+	if b.Type == "route" {
+		before := w.clone()
+		defer func() {
+			w.rerouted = w.rerouted || !w.frame.equals(&before.frame)
+		}()
+	}
 	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
 	var stack []returnPoint
 	here := returnPoint{chain: b.Chain}
@@ -170,7 +178,7 @@ func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool
 		return false
 	}
 	for i := range w.regs.unknown {
-		w.regs.unknown[i] = true // e may have loaded some
+		w.regs.unknown[i] = 0xff // e may have loaded some
 	}
 	return true
 }

@@ -102,7 +102,8 @@ type choices struct {
 	mainWalks, alternatives int
 	// stopped is true if there are more main walks than the limit.
 	stopped bool
-	doubts  []Doubt // for matches that make a difference
+	doubts  []Doubt  // for matches that make a difference
+	repeat  []choice // what the next picks are: the same as before, for a chain that runs again
 }
 
 type choice struct {
@@ -174,6 +175,11 @@ func (c *choices) assume(doubt Doubt) bool {
 }
 
 func (c *choices) take(fresh func() choice) uint32 {
+	if len(c.repeat) > 0 {
+		first := c.repeat[0]
+		c.repeat = c.repeat[1:]
+		return first.index
+	}
 	if c.next == len(c.made) {
 		made := fresh()
 		if c.last {

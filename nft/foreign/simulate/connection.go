@@ -55,6 +55,14 @@ func (f *Flow) connection() connection {
 	return c
 }
 
+// flow returns the connection as one that its reply has established.
+func (c *connection) flow() Flow {
+	return Flow{
+		Client: c.client, Requested: c.requested, Endpoint: c.endpoint, SeenSource: c.seenSource,
+		Status: c.status | statusConfirmed | statusSeenReply, Mark: c.mark, Labels: c.labels,
+	}
+}
+
 // isEstablished reports whether the endpoint has answered; f may be nil.
 func (f *Flow) isEstablished() bool { return f != nil && f.Status&statusSeenReply != 0 }
 
@@ -67,6 +75,7 @@ func (w *walk) track() {
 	case w.conn.known || w.conn.untracked:
 	case w.answered != nil:
 		w.trackReply()
+	case w.loses: // it is invalid
 	case w.flow != nil:
 		w.conn = w.flow.connection()
 	default:

@@ -18,12 +18,12 @@
 //
 // At the end of the way there, the same walk goes on with the endpoint's reply: a packet of an
 // established connection, which chains of type nat do not see and connection tracking
-// translates back. Its picks are choices of that walk, so that the way back multiplies the
-// walks by no more than its own picks do.
+// translates back; and then with what the client sends next. Their picks are choices of that
+// walk, so they multiply the walks by no more than their own picks do.
 //
 // What the interpreter does not understand is reported. In a table of ours the outcome is
-// unknown then. In a table of another program, an effect that is not understood is a doubt. A
-// match that cannot be decided, such as a limit, is followed both ways: the result is that of
+// unknown then. In a table of another program, an effect that is not understood is a doubt, as is
+// what is not known of links, routing and the order of chains. A match that cannot be decided, such as a limit, is followed both ways: the result is that of
 // a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
 // with other probabilities.
 //

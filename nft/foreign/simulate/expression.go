@@ -79,6 +79,9 @@ func (w *walk) objref(e *expr.Objref) (verdict, error) {
 const unknownContent = "the content of the packet is unknown"
 
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {
+	if ok, decided := w.regs.bounds.compare(e); decided {
+		return matchVerdict(ok), nil
+	}
 	content, err := w.regs.readKnown(e.Register, len(e.Data), unknownContent)
 	if err != nil {
 		return verdictBreak, err
@@ -87,7 +90,7 @@ func (w *walk) compare(e *expr.Cmp) (verdict, error) {
 	if int(e.Op) >= len(operators) {
 		return verdictBreak, undecidedError("an unknown comparison")
 	}
-	ok := [...]bool{c == 0, c != 0, c < 0, c <= 0, c > 0, c >= 0}[e.Op] // enum nft_cmp_ops
+	ok := holds(e.Op, c)
 	w.noteComparison(e, ok)
 	return matchVerdict(ok), nil
 }
@@ -109,14 +112,16 @@ func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
 	if len(e.Mask) != int(e.Len) || len(e.Xor) != int(e.Len) {
 		return verdictBreak, undecidedError("bitwise of another kind")
 	}
-	to := value{bytes: make([]byte, e.Len), unknown: make([]bool, e.Len)}
+	to := value{bytes: make([]byte, e.Len), unknown: make([]byte, e.Len)}
 	for i := range to.bytes {
 		to.bytes[i] = from.bytes[i]&e.Mask[i] ^ e.Xor[i]
-		to.unknown[i] = from.unknown[i] && e.Mask[i] != 0
+		to.unknown[i] = from.unknown[i] & e.Mask[i]
 	}
 	w.reason.mask = e.Mask
 	return verdictContinue, w.regs.load(e.DestRegister, to)
 }
+
+var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // byteorder does not change bytes behind the last whole number (nft_byteorder_eval).
 func (w *walk) byteorder(e *expr.Byteorder) (verdict, error) {
@@ -128,14 +133,19 @@ func (w *walk) byteorder(e *expr.Byteorder) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	to := value{slices.Clone(from.bytes), slices.Clone(from.unknown)}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+	to, bounds := value{slices.Clone(from.bytes), slices.Clone(from.unknown)}, w.regs.bounds
+	if isLittleEndian {
 		for i := 0; i < n; i += size {
 			slices.Reverse(to.bytes[i : i+size])
 			slices.Reverse(to.unknown[i : i+size])
 		}
 	}
-	return verdictContinue, w.regs.load(e.DestRegister, to)
+	err = w.regs.load(e.DestRegister, to)
+	if bounds.isOf(e.SourceRegister, size) && n == size {
+		w.regs.bounds = bounds
+		w.regs.bounds.register, w.regs.bounds.native = e.DestRegister, !bounds.native
+	}
+	return verdictContinue, err
 }
 
 // exthdr loads from an extension header of IPv6, or an option of IPv4, which packets do not

@@ -66,6 +66,7 @@ var kinds = []*kind{
 	of("dynset", 10, (*walk).dynset, (*ruleWriter).dynset),
 	of("numgen", 4, (*walk).numgen, (*ruleWriter).numgen),
 	of("hash", 7, (*walk).hash, (*ruleWriter).hash),
+	of[expr.Socket]("socket", 3, (*walk).socket, nil),
 	of("fib", 3, (*walk).fib, (*ruleWriter).fib),
 	of[expr.Exthdr]("exthdr", 7, (*walk).exthdr, nil),
 	of("nat", 7, (*walk).nat, (*ruleWriter).nat),
@@ -187,7 +188,8 @@ func effects(e any) (computes, acts bool) {
 	case *expr.Payload:
 		return e.OperationType == expr.PayloadLoad, e.OperationType == expr.PayloadWrite
 	case *expr.Meta:
-		return !e.SourceRegister, e.SourceRegister && e.Key == expr.MetaKeyMARK
+		settable := e.Key == expr.MetaKeyMARK || e.Key == expr.MetaKeyPKTTYPE
+		return !e.SourceRegister, e.SourceRegister && settable
 	case *expr.Ct:
 		settable := e.Key == expr.CtKeyZONE || e.Key == expr.CtKeyMARK || e.Key == expr.CtKeyLABELS
 		return !e.SourceRegister, e.SourceRegister && settable

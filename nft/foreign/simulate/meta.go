@@ -28,11 +28,24 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 		return verdictBreak, nil
 	}
 	w.aboutMeta(e.Key)
-	return verdictContinue, w.regs.load(e.Register, v)
+	err = w.regs.load(e.Register, v)
+	if e.Key == expr.MetaKeyLEN {
+		low, high := w.frame.lengths()
+		w.regs.bounds = bounds{register: e.Register, length: 4, low: low, high: high, native: true}
+	}
+	return verdictContinue, err
 }
 
 func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
-	if e.Key != expr.MetaKeyMARK && e.Key != expr.MetaKeyPRIORITY {
+	switch e.Key {
+	case expr.MetaKeyMARK, expr.MetaKeyPRIORITY:
+	case expr.MetaKeyPKTTYPE:
+		b, err := w.regs.readKnown(e.Register, 1, "an unknown packet type")
+		if err == nil && b[0] <= unix.PACKET_OTHERHOST {
+			w.frame.packetType = slices.Clone(b)
+		}
+		return verdictContinue, err
+	default:
 		return verdictContinue, nil // tracing and the like have no effect here
 	}
 	b, err := w.regs.readKnown(e.Register, 4, "an unknown mark or priority")
@@ -80,6 +93,8 @@ func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 		return known([]byte{kind}), true, err
 	case expr.MetaKeySKUID, expr.MetaKeySKGID: // root, as in matchOwner
 		return known(nativeBytes(0)), f.fromNode, nil
+	case expr.MetaKeyLEN:
+		return unknownValue(4), true, nil
 	case expr.MetaKeyCGROUP:
 		return unknownValue(4), f.fromNode, nil
 	}
@@ -94,23 +109,25 @@ func interfaceName(name string) []byte {
 
 func nativeBytes(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-const errInterfaceType = undecidedError("a match of the type of an address of one interface")
-
 func (w *walk) fib(e *expr.Fib) (verdict, error) {
-	a := w.frame.destination().Addr()
+	a, other := w.frame.destination().Addr(), w.frame.source().Addr()
 	if e.FlagSADDR {
-		a = w.frame.source().Addr()
+		a, other = other, a
+	}
+	required := Link{}
+	switch {
+	case e.FlagIIF:
+		required = w.frame.in
+	case e.FlagOIF:
+		required = w.frame.out
 	}
 	switch {
 	case e.ResultADDRTYPE:
-		kind, err := w.addressType(a)
-		if (e.FlagIIF || e.FlagOIF) && kind == unix.RTN_LOCAL {
-			return verdictBreak, errInterfaceType
-		}
+		kind, err := w.addressTypeOn(a, required)
 		w.about(a.String(), func([]byte, []byte) string { return "an address of this node" })
 		return verdictContinue, errors.Join(err, w.regs.load(e.Register, known(nativeBytes(kind))))
 	case e.ResultOIF, e.ResultOIFNAME:
-		out, err := w.routeOf(a, e)
+		out, err := w.routeOf(a, other, required, e)
 		if err != nil {
 			return verdictBreak, err
 		}
@@ -119,32 +136,74 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	return verdictBreak, undecidedError("fib of another kind")
 }
 
-// routeOf returns the interface towards an address; the zero value if there is none, or if
-// it is not the required one.
-func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
+// addressTypeOn returns the type of an address, which is local only on the interface that has it,
+// if one is given.
+func (w *walk) addressTypeOn(a netip.Addr, on Link) (uint32, error) {
+	kind, err := w.addressType(a)
+	if err != nil || on == (Link{}) || kind != unix.RTN_LOCAL {
+		return kind, err
+	}
+	r, err := w.route(RouteQuery{To: a, Lookup: true})
+	if err == nil && r.Out != on {
+		kind = unix.RTN_UNICAST
+	}
+	return kind, err
+}
+
+// routeOf returns the interface towards an address from another one; the zero value if there is
+// none, or if it is not the required one.
+func (w *walk) routeOf(a, from netip.Addr, required Link, e *expr.Fib) (Link, error) {
 	if w.frame.in.Name == loopback && w.record.hook.isInput() {
 		return w.frame.in, nil // nft_fib_can_skip
 	}
-	query := RouteQuery{To: a}
+	query := RouteQuery{To: a, From: from, Lookup: true, Protocol: w.frame.protocol}
 	if e.FlagMARK {
 		query.Mark = w.frame.mark
 	}
-	r, err := w.route(query)
-	wanted := Link{}
+	if e.FlagIIF && w.record.hook == HookForward {
+		query.In = w.frame.out
+	}
+	r, err := w.lookUpSource(query)
 	switch {
 	case errors.Is(err, ErrNoRoute) || err == nil && r.Local:
 		return Link{}, nil
 	case err != nil:
 		return Link{}, err
-	case e.FlagIIF:
-		wanted = w.frame.in
-	case e.FlagOIF:
-		wanted = w.frame.out
+	case required == (Link{}) && len(r.Hops) > 1:
+		return Link{}, errSeveralHops
+	case required == (Link{}):
+		return r.Out, nil
 	}
-	if wanted != (Link{}) && wanted != r.Out {
-		return Link{}, nil
+	uses, err := w.uses(r, required)
+	if !uses {
+		required = Link{}
 	}
-	return r.Out, nil
+	return required, err
+}
+
+// lookUpSource looks up the way back to the source of the packet, as filters of sources do.
+func (w *walk) lookUpSource(q RouteQuery) (Route, error) {
+	q.TOS, q.UnknownTOS = w.frame.tos()
+	if !q.From.IsGlobalUnicast() && !q.From.IsLinkLocalUnicast() && !q.From.IsLoopback() {
+		q.From = netip.Addr{} // a broadcast or multicast
+	}
+	return w.route(q)
+}
+
+const errSeveralHops = undecidedError("a lookup of a route with several next hops")
+
+// uses reports whether a next hop is on a link. For IPv6 the kernel picks one before it compares.
+func (w *walk) uses(r Route, l Link) (bool, error) {
+	n := 0
+	for _, h := range r.Hops {
+		if h.Out == l {
+			n++
+		}
+	}
+	if n > 0 && n < len(r.Hops) && w.frame.family == model.IPv6 {
+		return false, errSeveralHops
+	}
+	return n > 0 || len(r.Hops) == 0 && r.Out == l, nil
 }
 
 // loopback is the name of the loopback interface, which cannot be changed.

@@ -159,6 +159,10 @@ func (w *walk) redirectTo(ports portRange, random bool) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
+	if !a.IsValid() {
+		w.reason.text = w.frame.in.Name + " has no address to redirect to"
+		return verdict{kind: expr.VerdictDrop}, nil
+	}
 	return w.translateTo(translation{addrs: addrRange{a, a}, ports: ports, randomPort: random})
 }
 

@@ -139,7 +139,8 @@ func verdictReason(k nft.SetKind, v Verdict) Reason {
 	return ""
 }
 
-// A Doubt is a rule of another program that may decide otherwise.
+// A Doubt is a rule of another program that may decide otherwise, or without a chain something
+// of the node.
 type Doubt struct {
 	Base Chain // by which the packet came there
 	Rule path.RuleRef
@@ -148,13 +149,18 @@ type Doubt struct {
 
 // String returns "table inet firewall, chain forward, may decide otherwise: rule handle 1 of ...".
 func (d Doubt) String() string {
+	if d.Base == (Chain{}) {
+		return d.Why
+	}
 	return fmt.Sprintf("table %s, chain %s, may decide otherwise: rule handle %d of %s has %s",
 		d.Base.Table, d.Base.Name, d.Rule.Rule, d.Rule.Chain, d.Why)
 }
 
-// addDoubt adds a doubt, unless its base chain has one already.
+// addDoubt adds a doubt, unless its base chain has one already, or it is known.
 func addDoubt(list []Doubt, d Doubt) []Doubt {
-	if slices.ContainsFunc(list, func(o Doubt) bool { return o.Base == d.Base }) {
+	if slices.ContainsFunc(list, func(o Doubt) bool {
+		return o == d || o.Base == d.Base && d.Base != (Chain{})
+	}) {
 		return list
 	}
 	return append(list, d)

@@ -18,6 +18,7 @@ import (
 type record struct {
 	hook  Hook
 	back  bool // the packet is the endpoint's reply
+	later bool // it is what the client sends then, of which no steps are noted
 	steps []path.Step
 	// service is the comment of the element that the packet met, kind the kind of its
 	// destination address.
@@ -39,7 +40,7 @@ type record struct {
 }
 
 func (w *walk) note(kind, text string) {
-	if w.brief {
+	if w.brief || w.record.later {
 		return
 	}
 	w.record.steps = append(w.record.steps, path.Step{
@@ -50,6 +51,9 @@ func (w *walk) note(kind, text string) {
 
 // noteNode adds a step of the node that is not in a table.
 func (w *walk) noteNode(kind, text string) {
+	if w.record.later {
+		return
+	}
 	w.record.steps = append(w.record.steps, path.Step{
 		Hook: string(w.record.hook), Back: w.record.back, Kind: kind,
 		Text: text,
@@ -75,6 +79,9 @@ func (w *walk) doubt(c undecidedError) Doubt {
 
 // addDoubt notes that the effect of a rule is not known, once for each base chain.
 func (w *walk) addDoubt(c undecidedError) { w.record.doubts = addDoubt(w.record.doubts, w.doubt(c)) }
+
+// addNodeDoubt notes that something of the node may decide otherwise.
+func (w *walk) addNodeDoubt(why string) { w.record.doubts = addDoubt(w.record.doubts, Doubt{Why: why}) }
 
 // inChain reports whether the packet is in a chain of ours of one of the kinds.
 func (w *walk) inChain(kinds ...nft.ChainKind) bool {
@@ -276,7 +283,7 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 }
 
 func (w *walk) noteAddress(kind, side, to string) {
-	if w.note(kind, w.reason.prefix(side+to)); !w.brief {
+	if w.note(kind, w.reason.prefix(side+to)); !w.brief && !w.record.later {
 		w.record.steps[len(w.record.steps)-1].To = to
 	}
 }

@@ -1,17 +1,20 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
 // registers are the kernel's registers for one rule: 16 of 4 bytes, which are also
-// addressed as four of 16 bytes. Their content may be unknown, byte by byte: the port of a
+// addressed as four of 16 bytes. Their content may be unknown, bit by bit: the port of a
 // client that was not given, for instance.
 type registers struct {
 	data    [64]byte
-	unknown [64]bool
+	unknown [64]byte
+	bounds  bounds // of what was loaded last
 }
 
 func registerOffset(register uint32) (int, error) {
@@ -34,6 +37,7 @@ func (r *registers) load(register uint32, b value) error {
 	if i+n > len(r.data) {
 		return undecidedError("a value longer than the registers")
 	}
+	r.bounds = bounds{}
 	clear(r.data[i : i+n])
 	clear(r.unknown[i : i+n])
 	copy(r.data[i:], b.bytes)
@@ -65,17 +69,48 @@ func (r *registers) readKnown(register uint32, n int, undecided string) ([]byte,
 // known.
 type value struct {
 	bytes   []byte
-	unknown []bool
+	unknown []byte // bits
 }
 
 func known(b []byte) value { return value{bytes: b} }
 
 func unknownValue(n int) value {
-	return value{bytes: make([]byte, n), unknown: slices.Repeat([]bool{true}, n)}
+	return value{bytes: make([]byte, n), unknown: slices.Repeat([]byte{0xff}, n)}
 }
 
 func (v value) isKnown() bool {
-	return !slices.Contains(v.unknown, true)
+	return !slices.ContainsFunc(v.unknown, func(bits byte) bool { return bits != 0 })
+}
+
+// bounds are the least and the greatest that an unknown number in a register may be.
+type bounds struct {
+	register  uint32
+	length    int
+	low, high uint64
+	native    bool // in the byte order of the machine
+}
+
+func (b bounds) isOf(register uint32, length int) bool {
+	return b.length == length && b.register == register
+}
+
+// compare compares the number, if all that it may be give the same result.
+func (b bounds) compare(e *expr.Cmp) (ok, decided bool) {
+	if len(e.Data) == 0 || !b.isOf(e.Register, len(e.Data)) || int(e.Op) >= len(operators) {
+		return false, false
+	}
+	data := slices.Clone(e.Data)
+	if b.native && isLittleEndian {
+		slices.Reverse(data)
+	}
+	n, equality := number(data), e.Op == expr.CmpOpEq || e.Op == expr.CmpOpNeq
+	at := func(v uint64) bool { return holds(e.Op, cmp.Compare(v, n)) }
+	return at(b.low), at(b.low) == at(b.high) && (!equality || n < b.low || n > b.high)
+}
+
+// holds reports whether a comparison has an operator (enum nft_cmp_ops).
+func holds(op expr.CmpOp, c int) bool {
+	return [...]bool{c == 0, c != 0, c < 0, c <= 0, c > 0, c >= 0}[op]
 }
 
 // An undecidedError is why the simulation cannot decide what happens.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"kube-vmap/model"
@@ -19,6 +20,8 @@ type Reply struct {
 	// Bypasses is true if the reply does not pass this node: the endpoint sends it to the
 	// client by another way.
 	Bypasses bool
+	// Later is true if the reply passes, and what is stopped is what the client sends then.
+	Later bool
 	// How, By and Because are those of an [Outcome].
 	How     string
 	By      path.RuleRef
@@ -38,8 +41,10 @@ func (w *walk) addReply(l *leaf) error {
 		return nil
 	}
 	from, to := w.frame.destination(), w.frame.source()
+	in, mark := w.in, w.frame.mark
 	bypasses, err := w.replyBypasses(to.Addr(), l.endpoint.Local)
-	if err != nil {
+	var undecided undecidedError
+	if err != nil && !errors.As(err, &undecided) {
 		return err
 	}
 	if bypasses {
@@ -51,9 +56,13 @@ func (w *walk) addReply(l *leaf) error {
 	walk := w.receive
 	if l.endpoint.Local {
 		walk = w.leave
+		if w.packet.Protocol == model.TCP && w.sysctl("net/ipv4/tcp_fwmark_accept") == "1" {
+			w.frame.mark = mark
+		}
 	}
-	err = walk()
-	var undecided undecidedError
+	if err == nil {
+		err = walk()
+	}
 	switch {
 	case errors.As(err, &undecided):
 		w.record.verdict, w.record.how = VerdictUnknown, err.Error()
@@ -62,7 +71,48 @@ func (w *walk) addReply(l *leaf) error {
 	case !errors.Is(err, errStopped):
 		return err
 	}
+	if out := w.frame.out; err == nil && in != (Link{}) && out != (Link{}) && out != in {
+		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s", out.Name, in.Name))
+	}
 	l.addReply(w)
+	if l.endpoint.Reply.ReachesClient(w.packet) && !w.flow.isEstablished() {
+		return w.addLater(l, from)
+	}
+	return nil
+}
+
+// addLater walks what the client sends after the reply: its rules and the way may be others than
+// those of the first packet. A reply that is not tracked does not establish the connection.
+func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
+	if !w.answered.known && w.packet.Protocol == model.UDP {
+		return nil // it is one as the first
+	}
+	flow := w.answered.flow()
+	again := *w
+	again.flow, again.answered, again.conn, again.rerouted = &flow, nil, connection{}, false
+	if !w.conn.reply {
+		again.loses = w.packet.Protocol != model.UDP
+		flow.Status &^= statusSeenReply
+	}
+	again.record = record{later: true, doubts: l.doubts, faults: l.faults}
+	err := again.run()
+	l.doubts, l.faults, l.probability = again.record.doubts, again.record.faults, w.choices.probability()
+	l.endpoint.Probability = l.probability
+	reply, r := &l.endpoint.Reply, again.record
+	var undecided undecidedError
+	switch {
+	case errors.As(err, &undecided):
+		reply.Verdict, reply.How = VerdictUnknown, err.Error()
+	case err != nil:
+		return err
+	case !r.verdict.Arrives():
+		reply.Verdict, reply.How, reply.By, reply.Because = r.verdict, r.how, r.by, r.because
+	case again.frame.destination() != endpoint:
+		reply.Verdict, reply.How = VerdictUnreachable, "connection tracking does not translate it"
+	default:
+		return nil
+	}
+	reply.Later = true
 	return nil
 }
 
@@ -135,7 +185,7 @@ func (w *walk) replyBypasses(to netip.Addr, fromNode bool) (bool, error) {
 	if local, err := w.isLocal(to); local || err != nil {
 		return false, err
 	}
-	back, err := w.route(RouteQuery{To: to})
+	back, err := w.wayTo(to, w.frame.destination().Addr())
 	if errors.Is(err, ErrNoRoute) {
 		return false, nil // the walk back ends with the reason
 	}

@@ -60,7 +60,9 @@ func (m *sourceCache) checkTable() error {
 	if err != nil {
 		return err
 	}
-	m.baseChains = orderBaseChains(list)
+	onLinks := func(b BaseChain) bool { return b.Table.Family == "bridge" || b.Table.Family == "arp" }
+	m.linkChains = slices.DeleteFunc(slices.Clone(list), func(b BaseChain) bool { return !onLinks(b) })
+	m.baseChains = orderBaseChains(slices.DeleteFunc(slices.Clone(list), onLinks))
 	ours := func(b BaseChain) bool { return position{chain: b.Chain}.isOurs() }
 	if !m.WithoutOurs && !slices.ContainsFunc(list, ours) {
 		return ErrNoTable
@@ -76,8 +78,27 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	if local, err := m.isLocal(p.From); local || err != nil {
 		return Link{}, err
 	}
-	back, err := m.route(RouteQuery{To: p.From})
+	back, err := m.wayTo(p.From, p.To.Addr())
+	for _, h := range back.Hops {
+		m.ingress = union(m.ingress, []Link{h.Out})
+	}
 	return back.Out, err
+}
+
+// wayTo returns the route to a client. Rules of routing may have none for packets of the node
+// itself; then it is that for packets to forward, by the first interface that has one.
+func (m *sourceCache) wayTo(client, from netip.Addr) (Route, error) {
+	back, err := m.route(RouteQuery{To: client})
+	if m.Host == nil || !errors.Is(err, ErrNoRoute) {
+		return back, err
+	}
+	links, listErr := m.Host.Links()
+	for _, l := range links {
+		if r, err := m.route(RouteQuery{To: client, From: from, In: l}); err == nil && !r.Local {
+			return r, nil
+		}
+	}
+	return back, errors.Join(err, listErr)
 }
 
 // locateClient finds the next hop to the client, and whether the destination is the node
@@ -86,7 +107,7 @@ func (m *sourceCache) locateClient(r *Result, from Link) (err error) {
 	if r.ToNode, err = m.isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
 		return err
 	}
-	back, err := m.route(RouteQuery{To: r.Packet.From})
+	back, err := m.wayTo(r.Packet.From, r.Packet.To.Addr())
 	if errors.Is(err, ErrNoRoute) {
 		return nil // the caller named the interface
 	}

@@ -37,7 +37,7 @@ func TestOrderBaseChainsIsThatOfTheKernel(t *testing.T) {
 	}
 	var got []string
 	for _, h := range []Hook{HookPrerouting, HookPostrouting} {
-		for _, b := range orderBaseChains(list)[h] {
+		for _, b := range slices.Concat(orderBaseChains(list)[h]...) {
 			got = append(got, b.Chain.Name)
 		}
 	}

@@ -21,6 +21,8 @@ type Sources struct {
 	Connections Connections
 	// IPSets may be nil: what rules match in them is undecided then.
 	IPSets IPSets
+	// Host may be nil: a simulation of rules alone.
+	Host Host
 	// Indexes may be shared by simulations that read the same rules; nil for its own.
 	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
@@ -38,8 +40,8 @@ var ErrNoRoute = errors.New("no route")
 
 // Rules reads nf_tables.
 type Rules interface {
-	// BaseChains returns all base chains of active tables that see packets of the family,
-	// in the order in which they were listed.
+	// BaseChains returns all base chains of active tables that see packets of the family, or
+	// their frames (bridge, arp), in the order in which they were listed.
 	BaseChains(f model.Family) ([]BaseChain, error)
 	// Rules returns the rules of a chain.
 	Rules(Chain) ([]Rule, error)
@@ -77,7 +79,11 @@ func (b BaseChain) appliesTo(f *frame) bool {
 	if b.Hook == HookEgress {
 		link = f.out
 	}
-	return b.Hook != HookIngress && b.Hook != HookEgress || slices.ContainsFunc(b.Devices, func(name string) bool {
+	return b.Hook != HookIngress && b.Hook != HookEgress || b.isOn(link)
+}
+
+func (b BaseChain) isOn(link Link) bool {
+	return slices.ContainsFunc(b.Devices, func(name string) bool {
 		begins, some := strings.CutSuffix(name, "*")
 		return name == link.Name || some && strings.HasPrefix(link.Name, begins)
 	})
@@ -136,7 +142,7 @@ type Network interface {
 	AddressType(netip.Addr) (uint32, error)
 	// Source returns the source address that masquerade selects for a packet which leaves
 	// by an interface, towards the next hop or the destination; if that is the unspecified
-	// address, the first address of the interface, which redirect selects.
+	// address, the first address of the interface, which redirect selects, or the zero value.
 	Source(out Link, via netip.Addr) (netip.Addr, error)
 }
 
@@ -145,7 +151,17 @@ type Network interface {
 type RouteQuery struct {
 	From, To netip.Addr
 	In       Link
+	Out      Link // by which it must leave; zero for any
 	Mark     uint32
+	TOS      uint8
+	// UnknownTOS is true if a rule has changed the type of service to what is not known.
+	UnknownTOS bool
+	// Protocol and ports are zero if the kernel does not look at them.
+	Protocol         model.Protocol
+	FromPort, ToPort uint16 // FromPort is zero if it is unknown
+	// Lookup is true to look up the routing table, and nothing else: neither whether the node
+	// forwards nor whether it accepts the source. The result has all next hops.
+	Lookup bool
 }
 
 // A Link is a network interface.
@@ -162,6 +178,31 @@ type Route struct {
 	// Bridged is true if Out is a bridge and the packets between its ports pass the hooks of
 	// the family, too (br_netfilter).
 	Bridged bool
+	// Hops are set if there are several next hops, and which one the kernel picks is not known.
+	Hops []NextHop
+}
+
+// A NextHop is one of several by which a packet may leave, in proportion to its weight.
+type NextHop struct {
+	Route
+	Weight int
+}
+
+// A Host reads settings of the node.
+type Host interface {
+	// Sysctl returns a setting, as "net/ipv4/ip_forward"; empty if there is none.
+	Sysctl(name string) string
+	// Links returns the interfaces that are up, without the loopback.
+	Links() ([]Link, error)
+	// Ports returns the ports of a bridge; none for another interface.
+	Ports(Link) ([]Port, error)
+}
+
+// A Port is a port of a bridge.
+type Port struct {
+	Link
+	Hairpin  bool // it sends packets back to where they came from
+	Isolated bool // from other such ports
 }
 
 // Connections reads connection tracking.
@@ -218,18 +259,25 @@ func (h Hook) natPriority() int32 {
 
 // orderBaseChains returns base chains by hook, in the order in which packets pass them. Of
 // two with the same priority, the one added later is first (nf_hook_entries_grow).
-func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
+func orderBaseChains(list []BaseChain) map[Hook][][]BaseChain {
 	late := slices.Clone(list)
 	slices.Reverse(late)
-	slices.SortStableFunc(late, func(a, b BaseChain) int {
-		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()),
-			cmp.Compare(a.Priority, b.Priority))
-	})
-	out := map[Hook][]BaseChain{}
+	slices.SortStableFunc(late, comparePriorities)
+	out := map[Hook][][]BaseChain{}
 	for _, b := range late {
-		out[b.Hook] = append(out[b.Hook], b)
+		groups := out[b.Hook]
+		if last := len(groups) - 1; last >= 0 && comparePriorities(groups[last][0], b) == 0 {
+			groups[last] = append(groups[last], b)
+		} else {
+			out[b.Hook] = append(groups, []BaseChain{b})
+		}
 	}
 	return out
+}
+
+func comparePriorities(a, b BaseChain) int {
+	return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()),
+		cmp.Compare(a.Priority, b.Priority))
 }
 
 func (b BaseChain) natRank() int {

@@ -1,8 +1,14 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
+
+	"kube-vmap/model"
 
 	"kube-vmap/nft"
 )
@@ -21,6 +27,8 @@ type walk struct {
 	// answered is nil on the way there. The packet of the way back is the reply of this
 	// connection.
 	answered *connection
+	// loses is true if connection tracking does not find the connection of the packet.
+	loses bool
 
 	regs          registers
 	position      position
@@ -28,6 +36,7 @@ type walk struct {
 	addedElements map[elementKey]*Element // nil for one that was deleted
 	changedIPSets bool
 	nextHop       netip.Addr
+	rerouted      bool // a chain of type route has changed what routing looks at
 	record        record
 }
 
@@ -40,7 +49,11 @@ func (w *walk) run() error {
 	}
 	w.frame = frame{
 		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
-		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet, w.flow.isEstablished()),
+		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet, w.record.later || w.flow.isEstablished()),
+	}
+	if len(w.ingress) > 1 && !w.record.later {
+		w.in = w.ingress[w.choose(uint32(len(w.ingress)), false)]
+		w.frame.in = w.in
 	}
 	walk := w.receive
 	if w.frame.fromNode {
@@ -62,14 +75,19 @@ func (w *walk) receive() error {
 	if err := w.passHooks(HookPrerouting); err != nil {
 		return err
 	}
-	r, err := w.findRoute()
+	r, err := w.findRoute(w.frame.protocol)
 	if err != nil {
+		return err
+	}
+	if !r.Local {
+		w.frame.out = r.Out
+	}
+	if err := cmp.Or(w.checkHeader(r.Local), w.checkLinks(r.Bridged)); err != nil {
 		return err
 	}
 	if r.Local {
 		return w.passHooks(HookInput)
 	}
-	w.frame.out = r.Out
 	return w.passHooks(HookForward, HookPostrouting, HookEgress)
 }
 
@@ -89,29 +107,34 @@ func (w *walk) passFlowtable() error {
 	w.frame.setDestination(destination)
 	w.noteNode(StepFlowtable,
 		"flowtable: sent on to "+destination.String()+", past all other rules")
-	r, err := w.findRoute()
+	r, err := w.findRoute(w.frame.protocol)
 	if w.frame.out = r.Out; err != nil {
 		return err
 	}
 	return w.passHooks(HookEgress)
 }
 
-// leave is the path of a packet of the node itself through its hooks.
+// leave is the path of a packet of the node itself through its hooks. It is routed again if a chain
+// of type nat changes the destination, or one of type route the mark or an address; without its
+// protocol and ports (ip_route_me_harder).
 func (w *walk) leave() error {
-	r, err := w.findRoute()
+	r, err := w.findRoute(w.frame.protocol)
 	if err != nil {
 		return err
 	}
 	w.frame.out = r.Out
-	to, mark := w.frame.destination(), w.frame.mark
+	to := w.frame.destination().Addr()
 	if err := w.passHooks(HookOutput); err != nil {
 		return err
 	}
-	if w.frame.destination() != to || w.frame.mark != mark {
-		if r, err = w.findRoute(); err != nil {
+	if w.rerouted || w.frame.destination().Addr() != to && w.conn.status&statusDestNAT != 0 {
+		if r, err = w.findRoute(0); err != nil {
 			return err
 		}
 		w.frame.out = r.Out
+	}
+	if err := w.checkLinks(false); err != nil {
+		return err
 	}
 	if err := w.passHooks(HookPostrouting, HookEgress); err != nil || !r.Local {
 		return err
@@ -121,21 +144,48 @@ func (w *walk) leave() error {
 	return w.passHooks(HookIngress, HookPrerouting, HookInput)
 }
 
-func (w *walk) findRoute() (Route, error) {
+// findRoute routes the packet. Of several next hops it picks one.
+func (w *walk) findRoute(protocol model.Protocol) (Route, error) {
 	query := RouteQuery{
 		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
-		Mark: w.frame.mark,
+		Mark: w.frame.mark, Protocol: protocol,
+	}
+	query.TOS, query.UnknownTOS = w.frame.tos()
+	if protocol != 0 {
+		query.FromPort, query.ToPort = w.frame.source().Port(), w.frame.destination().Port()
 	}
 	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
+		if ports, err := w.portsOf(w.frame.in); err != nil || len(ports) > 0 {
+			w.addNodeDoubt("a bridge sends packets on between its ports without routing them")
+		}
 		w.noteUnreachable(err)
 		return r, errStopped
 	}
 	if err != nil {
 		return r, err
 	}
+	if len(r.Hops) > 0 {
+		r = w.pickHop(r.Hops)
+	}
 	w.nextHop = r.Via
 	return r, nil
+}
+
+// pickHop picks a next hop; each possible one has a walk of its own.
+func (w *walk) pickHop(hops []NextHop) Route {
+	total := 0
+	for _, h := range hops {
+		total += h.Weight
+	}
+	last := len(hops) - 1
+	for _, h := range hops[:last] {
+		if w.chooseFirst(float64(h.Weight) / float64(total)) {
+			return h.Route
+		}
+		total -= h.Weight
+	}
+	return hops[last].Route
 }
 
 func (w *walk) via(a netip.Addr) netip.Addr {
@@ -157,10 +207,8 @@ func (w *walk) passHooks(hooks ...Hook) error {
 func (w *walk) passHook(h Hook) error {
 	w.record.hook = h
 	natted := !h.translates()
-	for _, b := range w.baseChains[h] {
-		if !b.appliesTo(&w.frame) || h == HookIngress && w.flow.IsOffloaded() && b.Priority >= flowtablePriority {
-			continue
-		}
+	for _, group := range w.baseChains[h] {
+		b := group[0]
 		if b.hookPriority() >= conntrackPriority && h != HookIngress {
 			w.track()
 		}
@@ -168,13 +216,8 @@ func (w *walk) passHook(h Hook) error {
 			w.finishNAT(h)
 			natted = true
 		}
-		if b.Type == natType && (!w.conn.known || w.conn.status&h.natDone() != 0) {
-			continue // nat chains see a connection once
-		}
-		if accepted, err := w.runBaseChain(b); err != nil {
+		if err := w.passChains(h, group, false); err != nil {
 			return err
-		} else if !accepted {
-			return errStopped
 		}
 	}
 	if h != HookIngress {
@@ -184,6 +227,67 @@ func (w *walk) passHook(h Hook) error {
 		w.finishNAT(h)
 	}
 	return nil
+}
+
+// passChains passes chains of one priority. Those of one table are in the order in which they were
+// added; that of tables is not listed. So if a chain stops or changes the packet, those of other
+// tables are also tried before it.
+func (w *walk) passChains(h Hook, chains []BaseChain, reordered bool) error {
+	for i, b := range chains {
+		if !w.passes(h, b) {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(chains[i+1:]), func(o BaseChain) bool {
+			return o.Table == b.Table || !w.passes(h, o)
+		})
+		var before *walk
+		if !reordered && len(others) > 0 {
+			before = w.clone()
+		}
+		first := w.next
+		accepted, err := w.runBaseChain(b)
+		if w.repeat = nil; err != nil {
+			return err
+		}
+		picks := slices.Clone(w.made[first:w.next])
+		if before != nil && (!accepted || w.differs(before)) && w.assume(Doubt{Why: fmt.Sprintf(
+			"chains %s of table %s and %s of table %s have the same priority at hook %s, and which is first is not known",
+			b.Name, b.Table, others[0].Name, others[0].Table, h)}) {
+			rest := slices.DeleteFunc(slices.Clone(chains[i:]), func(o BaseChain) bool { return o.Table != b.Table })
+			*w = *before
+			if err := w.passChains(h, others, true); err != nil {
+				return err
+			}
+			w.repeat = picks
+			return w.passChains(h, rest, true)
+		}
+		if !accepted {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// passes reports whether the packet passes a chain. Chains of type nat see a connection once.
+func (w *walk) passes(h Hook, b BaseChain) bool {
+	if !b.appliesTo(&w.frame) || h == HookIngress && w.flow.IsOffloaded() && b.Priority >= flowtablePriority {
+		return false
+	}
+	return b.Type != natType || w.conn.known && w.conn.status&h.natDone() == 0
+}
+
+// clone returns a copy of the state of the walk. Its choices are the same.
+func (w *walk) clone() *walk {
+	out := *w
+	out.frame.network, out.frame.transport = w.frame.network.clone(), w.frame.transport.clone()
+	out.addedElements = maps.Clone(w.addedElements)
+	return &out
+}
+
+// differs reports whether the packet or its connection is not as it was.
+func (w *walk) differs(before *walk) bool {
+	return w.conn != before.conn || !w.frame.equals(&before.frame) || w.changedIPSets != before.changedIPSets ||
+		!maps.Equal(w.addedElements, before.addedElements)
 }
 
 // finishNAT completes nat at a hook: what no chain decided stays as it is, and the decided

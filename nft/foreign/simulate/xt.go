@@ -173,6 +173,10 @@ var extensions = map[string]*extension{
 	"DNAT":       {sizes: revisions{0: 20, 1: 40, 2: 42}, target: (*walk).targetDNAT},
 	"NFQUEUE":    {sizes: revisions{0: 2, 1: 4, 2: 6, 3: 6}, target: (*walk).targetQueue},
 	"SET":        {sizes: revisions{3: 20}, target: (*walk).targetSet},
+	"TTL":        {sizes: revisions{0: 2}, target: (*walk).targetTTL},
+	"HL":         {sizes: revisions{0: 2}, target: (*walk).targetTTL},
+	"TOS":        {sizes: revisions{0: 0, 1: 0}, target: (*walk).targetTOS},
+	"DSCP":       {sizes: revisions{0: 0}, target: (*walk).targetTOS},
 }
 
 var never = &extension{sizes: revisions{0: 0}, match: func(*walk, info) (bool, error) { return false, nil }}
@@ -180,7 +184,7 @@ var never = &extension{sizes: revisions{0: 0}, match: func(*walk, info) (bool, e
 // harmlessTargets do not change where a packet goes, in all revisions: they log, or change fields
 // of headers that no match here reads, or whose value is unknown anyway.
 var harmlessTargets = map[string]bool{
-	"AUDIT": true, "CHECKSUM": true, "CLASSIFY": true, "CONNSECMARK": true, "DSCP": true, "ECN": true,
-	"HL": true, "IDLETIMER": true, "LED": true, "LOG": true, "NFLOG": true, "RATEEST": true, "SECMARK": true,
-	"TCPMSS": true, "TCPOPTSTRIP": true, "TEE": true, "TOS": true, "TRACE": true, "TTL": true, "ULOG": true,
+	"AUDIT": true, "CHECKSUM": true, "CLASSIFY": true, "CONNSECMARK": true, "ECN": true,
+	"IDLETIMER": true, "LED": true, "LOG": true, "NFLOG": true, "RATEEST": true, "SECMARK": true,
+	"TCPMSS": true, "TCPOPTSTRIP": true, "TEE": true, "TRACE": true, "ULOG": true,
 }

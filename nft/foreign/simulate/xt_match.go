@@ -134,19 +134,17 @@ func (b info) hasPort(port uint16, n int) bool {
 
 // matchAddrType matches struct xt_addrtype_info_v1, by bits 1 << RTN_*.
 func (w *walk) matchAddrType(b info) (bool, error) {
-	const ofInterface = 4 | 8
+	const ofInterface = 3 // the bits of the interface that it comes in by, and leaves by
 	flags := b.u32(4)
 	for i, a := range w.ends() {
 		types := b.u16(2 * i)
 		if types == 0 {
 			continue
 		}
-		kind, err := w.addressType(a.Addr())
+		on := [...]Link{{}, w.frame.in, w.frame.out}[flags>>2&ofInterface%ofInterface]
+		kind, err := w.addressTypeOn(a.Addr(), on)
 		if err != nil {
 			return false, err
-		}
-		if flags&ofInterface != 0 && kind == unix.RTN_LOCAL {
-			return false, errInterfaceType
 		}
 		if hasType(types, kind, a.Addr()) == (flags>>i&1 != 0) {
 			return false, nil
@@ -167,6 +165,8 @@ func hasType(types uint16, kind uint32, a netip.Addr) bool {
 		types&(1<<unix.RTN_UNICAST) != 0 && (a.IsMulticast() || a.IsUnspecified()),
 		types&(1<<unix.RTN_UNSPEC) != 0 && !a.IsUnspecified():
 		return false
+	case types&byRoute != 0 && (kind == unix.RTN_BLACKHOLE || kind == unix.RTN_PROHIBIT || kind == unix.RTN_THROW):
+		return types&(1<<unix.RTN_UNREACHABLE) != 0
 	case types&byRoute != 0:
 		return types&byRoute&(1<<kind) != 0
 	}
@@ -217,20 +217,29 @@ func (w *walk) matchRPFilter(b info) (bool, error) {
 	if w.frame.in == (Link{}) {
 		return !invert, nil
 	}
-	query := RouteQuery{To: w.frame.source().Addr()}
+	if w.frame.in.Name == loopback {
+		return !invert, nil
+	}
+	query := RouteQuery{To: w.frame.source().Addr(), From: w.frame.destination().Addr(), Lookup: true}
+	if b.v6 {
+		query.Protocol = w.frame.protocol
+	}
 	if mark {
 		query.Mark = w.frame.mark
 	}
-	r, err := w.route(query)
+	r, err := w.lookUpSource(query)
 	switch {
 	case errors.Is(err, ErrNoRoute):
 		return invert, nil
 	case err != nil:
 		return false, err
-	case r.Local && r.Out != w.frame.in:
+	case r.Local && (b.v6 || !acceptLocal):
 		return acceptLocal != invert, nil
+	case loose:
+		return !invert, nil
 	}
-	return (r.Local || loose || r.Out == w.frame.in) != invert, nil // local: from the node to itself
+	uses, err := w.uses(r, w.frame.in)
+	return uses != invert, err
 }
 
 // matchPhysDev is physdev_mt of net/netfilter/xt_physdev.c. Routed packets are not bridged;
@@ -264,6 +273,9 @@ func (w *walk) matchPacketType(b info) (bool, error) {
 
 // packetType returns what the link delivers the packet as (PACKET_*).
 func (w *walk) packetType() (uint8, error) {
+	if w.frame.packetType != nil {
+		return w.frame.packetType[0], nil
+	}
 	if w.frame.fromNode {
 		return unix.PACKET_HOST, nil
 	}
@@ -278,9 +290,10 @@ func (w *walk) packetType() (uint8, error) {
 }
 
 func (w *walk) matchLength(b info) (bool, error) {
-	shortest := len(w.frame.network.bytes) + len(w.frame.transport.bytes)
-	if int(b.u16(0)) <= shortest && b.u16(2) == 1<<16-1 {
-		return b.u8(4) == 0, nil
+	low, high := w.frame.lengths()
+	from, to := uint64(b.u16(0)), uint64(b.u16(2))
+	if outside := to < low || from > high; outside || from <= low && high <= to {
+		return outside == (b.u8(4) != 0), nil
 	}
 	return false, undecidedError("a match of the length of the packet")
 }

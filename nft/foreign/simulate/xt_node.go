@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/nftables/expr"
+)
 
 // matchSet is set_match_v4 of net/netfilter/xt_set.c.
 func (w *walk) matchSet(b info) (bool, error) {
@@ -25,14 +29,30 @@ func (w *walk) matchSet(b info) (bool, error) {
 	return found != (flags&invert != 0), err
 }
 
-// matchSocket is socket_match of net/netfilter/xt_socket.c. That the first packet of a connection has
-// a transparent socket is so unlikely that it must not make each answer uncertain.
+// matchSocket is socket_match of net/netfilter/xt_socket.c.
 func (w *walk) matchSocket(b info) (bool, error) {
 	const transparent = 1
-	if b.u8(0)&transparent != 0 && w.flow == nil && !w.conn.reply {
+	if b.u8(0)&transparent != 0 && w.isNotIntercepted() {
 		return false, nil
 	}
-	return false, undecidedError("a match of the socket of the packet")
+	return false, errSocket
+}
+
+const errSocket = undecidedError("a match of the socket of the packet")
+
+// isNotIntercepted reports whether the packet has no transparent socket. That it has one is so
+// unlikely for a client's packet that it must not make each answer uncertain.
+func (w *walk) isNotIntercepted() bool { return (w.flow == nil || w.record.later) && !w.conn.reply }
+
+// socket is nft_socket_eval of net/netfilter/nft_socket.c. Without a socket no rule matches; with
+// another one, what it loads is zero.
+func (w *walk) socket(e *expr.Socket) (verdict, error) {
+	if e.Key != expr.SocketKeyTransparent || !w.isNotIntercepted() {
+		return verdictBreak, errSocket
+	}
+	err := w.regs.load(e.Register, unknownValue(1))
+	w.regs.bounds = bounds{register: e.Register, length: 1}
+	return verdictContinue, err
 }
 
 // Options of a match of recent: it adds the address to its list, or deletes it.

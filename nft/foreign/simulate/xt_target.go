@@ -126,3 +126,21 @@ func (b info) translation() (n translation, err error) {
 	n.randomPort = has(random | randomFully)
 	return n, nil
 }
+
+// targetTTL runs struct ipt_TTL_info or ip6t_HL_info, which begin with the mode.
+func (w *walk) targetTTL(b info) (verdict, error) {
+	const set = 0
+	if b.u8(0) == set {
+		w.frame.network.set(int(hopLimitFields[w.frame.family]), []byte{b.u8(1)})
+	}
+	return verdictContinue, nil
+}
+
+// targetTOS runs targets that set the type of service, to what is not decoded.
+func (w *walk) targetTOS(b info) (verdict, error) {
+	u := w.frame.network.unknown
+	if u[1] = 0xff; b.v6 {
+		u[0] |= 0x0f
+	}
+	return verdictContinue, nil
+}

@@ -29,6 +29,9 @@ func Open(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_NETFILTER
 // OpenGeneric opens a socket of generic netlink; see [Open].
 func OpenGeneric(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_GENERIC, netNS) }
 
+// OpenRoute opens a socket of rtnetlink; see [Open].
+func OpenRoute(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_ROUTE, netNS) }
+
 func open(protocol, netNS int) (*netlink.Conn, error) {
 	conn, err := netlink.Dial(protocol, &netlink.Config{NetNS: netNS, MessageBufferSize: pieceSize})
 	if err != nil {

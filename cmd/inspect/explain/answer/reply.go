@@ -13,14 +13,16 @@ type Reply struct {
 	Verdict string `json:"verdict"` // see [ReplyDelivered]
 	// From and To are the addresses of the reply where this node last sees it, or where the
 	// endpoint sends it if it does not pass this node. A port that cannot be known is 0.
-	From     string       `json:"from"`
-	To       string       `json:"to"`
-	Bypasses bool         `json:"bypasses,omitempty"` // it does not pass this node
-	How      string       `json:"how,omitempty"`      // of refused, unreachable, unknown
-	By       path.RuleRef `json:"by,omitzero"`
-	Reason   string       `json:"reason,omitempty"` // as that of an [Outcome]
-	Fault    string       `json:"fault,omitempty"`
-	Because  string       `json:"because,omitempty"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Bypasses bool   `json:"bypasses,omitempty"` // it does not pass this node
+	// Later is true if the reply passes, and the verdict is of what the client sends then.
+	Later   bool         `json:"later,omitempty"`
+	How     string       `json:"how,omitempty"` // of refused, unreachable, unknown
+	By      path.RuleRef `json:"by,omitzero"`
+	Reason  string       `json:"reason,omitempty"` // as that of an [Outcome]
+	Fault   string       `json:"fault,omitempty"`
+	Because string       `json:"because,omitempty"`
 }
 
 // Verdicts of replies.
@@ -106,12 +108,23 @@ func (e *Endpoint) ReplyText(a *Answer, masquerade bool) string {
 		return text + e.notAcceptedText(a)
 	case ReplyUnknown:
 		return text + ", but whether the client gets the reply is not known: " + r.How
-	case ReplyUnreachable:
-		return text + ", but the reply does not leave " + a.here() + ": " + r.How
-	case ReplyRefused:
-		return text + ", but the reply is rejected with " + r.How + byText(r.By, r.Because)
 	}
-	return text + ", but the reply is dropped" + byText(r.By, r.Because)
+	return text + ", but " + r.lostText(a)
+}
+
+// lostText describes what is stopped: the reply, or what the client sends after it.
+func (r *Reply) lostText(a *Answer) string {
+	what := "the reply"
+	if r.Later {
+		what = "what the client sends after the reply"
+	}
+	switch r.Verdict {
+	case ReplyUnreachable:
+		return what + " does not leave " + a.here() + ": " + r.How
+	case ReplyRefused:
+		return what + " is rejected with " + r.How + byText(r.By, r.Because)
+	}
+	return what + " is dropped" + byText(r.By, r.Because)
 }
 
 func (e *Endpoint) answersText(a *Answer, masquerade bool) string {

@@ -30,7 +30,7 @@ func (a *Answer) Text() string {
 	a.responses(&b)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
-	list(&b, "Not certain, because rules of other programs were not understood:", a.Doubts)
+	list(&b, "Not certain:", a.Doubts)
 	if len(a.Doubts) > 0 {
 		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
 	}
