@@ -56,8 +56,6 @@ func expressions(f model.Family) []expression {
 		{match: [...]string{"ip frag-off & 0x1fff != 0", "frag frag-off != 0"}[f]},
 		{match: "fib daddr . iif type local"},
 		{match: "fib saddr . iif type local"},
-		{match: "socket transparent 1"},
-		{match: "socket mark 1", undecided: true},
 		{match: "add @metered { " + ip + " saddr limit rate 5/second }", undecided: true},
 		{match: ip + " saddr @limited", before: "add @limited { " + ip + " saddr }; "},
 	}

@@ -174,6 +174,7 @@ var nodeKinds = []nodeKind{
 		name:  "time-to-live-counted",
 		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 9; }; chain f { type filter hook forward priority 0; meta l4proto tcp $ttl 8 reject; }`, lost: 2,
 	},
+	{name: "transparent-sockets", rules: `chain p { type filter hook prerouting priority -150; socket transparent 1 drop; }`},
 	{
 		name:  "packet-type",
 		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp meta pkttype set other; }; chain f { type filter hook forward priority 0; meta pkttype broadcast drop; }`, lost: 2,

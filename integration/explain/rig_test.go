@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	stdsync "sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type rig struct {
 	folder  *daemon.Folder
 	servers []*lab.Host
 	live    *livenode.Node
+	mu      stdsync.Mutex // for live, where packets are explained concurrently
 }
 
 // transports are protocols over families: all in the long form, and each protocol once in the

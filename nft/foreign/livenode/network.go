@@ -115,7 +115,7 @@ func (n *Network) Links() (links []simulate.Link, err error) {
 
 // Ports implements [simulate.Host].
 func (n *Network) Ports(bridge simulate.Link) (ports []simulate.Port, err error) {
-	const header, master, protocolInfo, hairpin, isolated = 16, unix.IFLA_MASTER, unix.IFLA_PROTINFO, 4, 33 // IFLA_BRPORT_*
+	const header, hairpin, isolated = 16, 4, 33 // of struct ifinfomsg; IFLA_BRPORT_*
 	request := rtnl.Message{
 		Header: rtnl.Header{Type: unix.RTM_GETLINK, Flags: rtnl.Request | rtnl.Dump},
 		Data:   append([]byte{unix.AF_BRIDGE}, make([]byte, header-1)...),
@@ -128,11 +128,11 @@ func (n *Network) Ports(bridge simulate.Link) (ports []simulate.Port, err error)
 		p := simulate.Port{Link: simulate.Link{
 			Index: int(binary.NativeEndian.Uint32(m.Data[4:])), Name: attr.String(d.Find(m.Data[header:], unix.IFLA_IFNAME)),
 		}}
-		of := d.Find(m.Data[header:], master)
+		of := d.Find(m.Data[header:], unix.IFLA_MASTER)
 		if of == nil || int(d.NativeUint32(of)) != bridge.Index {
 			return d.Err()
 		}
-		for kind, value := range d.Attributes(d.Find(m.Data[header:], protocolInfo)) {
+		for kind, value := range d.Attributes(d.Find(m.Data[header:], unix.IFLA_PROTINFO)) {
 			p.Hairpin = p.Hairpin || kind == hairpin && d.Uint8(value) != 0
 			p.Isolated = p.Isolated || kind == isolated && d.Uint8(value) != 0
 		}
@@ -215,6 +215,9 @@ func (n *Network) source6(list []netlink.Addr, out simulate.Link, via netip.Addr
 		if found, err := n.ask(q, 0); err == nil && found.source.IsValid() {
 			return found.source, nil
 		}
+	}
+	if slices.ContainsFunc(list, func(a netlink.Addr) bool { return a.IP.Equal(via.AsSlice()) }) {
+		return via, nil // the same address comes first (RFC 6724)
 	}
 	list = slices.DeleteFunc(list, func(a netlink.Addr) bool {
 		const unfit = unix.IFA_F_TENTATIVE | unix.IFA_F_DEPRECATED

@@ -65,9 +65,10 @@ func (w *walk) doubtChain(b BaseChain, passes bool, why string) error {
 
 // checkPorts notes what a bridge does not send from port to port.
 func (w *walk) checkPorts(bridge Link, ports []Port) {
-	same := w.packet.From == w.frame.destination().Addr() || w.answered != nil && w.answered.client.Addr() == w.answered.endpoint.Addr()
+	same := w.packet.From == w.frame.destination().Addr() ||
+		w.answered != nil && w.answered.client.Addr() == w.answered.endpoint.Addr()
 	if same && slices.ContainsFunc(ports, func(p Port) bool { return !p.Hairpin }) {
-		w.addNodeDoubt("ports of bridge " + bridge.Name + " do not send packets back to where they came from (hairpin is off)")
+		w.addNodeDoubt("ports of bridge " + bridge.Name + " send no packets back to where they came from (hairpin is off)")
 	}
 	isolated := 0
 	for _, p := range ports {

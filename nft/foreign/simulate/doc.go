@@ -23,9 +23,9 @@
 //
 // What the interpreter does not understand is reported. In a table of ours the outcome is
 // unknown then. In a table of another program, an effect that is not understood is a doubt, as is
-// what is not known of links, routing and the order of chains. A match that cannot be decided, such as a limit, is followed both ways: the result is that of
-// a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
-// with other probabilities.
+// what is not known of links, routing and the order of chains. A match that cannot be decided, such
+// as a limit, is followed both ways: the result is that of a rule that does not match, and the
+// doubt is noted only if the other way ends elsewhere, or with other probabilities.
 //
 // An expression of nf_tables is a [kind], with how it is decoded, run and printed; a match or target
 // of iptables-nft is an [Extension]. iptables-legacy, IPVS and BPF are not simulated.

@@ -72,7 +72,8 @@ func (w *walk) addReply(l *leaf) error {
 		return err
 	}
 	if out := w.frame.out; err == nil && in != (Link{}) && out != (Link{}) && out != in {
-		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s", out.Name, in.Name))
+		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s",
+			out.Name, in.Name))
 	}
 	l.addReply(w)
 	if l.endpoint.Reply.ReachesClient(w.packet) && !w.flow.isEstablished() {

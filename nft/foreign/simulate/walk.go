@@ -49,7 +49,8 @@ func (w *walk) run() error {
 	}
 	w.frame = frame{
 		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
-		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet, w.record.later || w.flow.isEstablished()),
+		network:   newNetworkHeader(w.packet),
+		transport: newTransportHeader(w.packet, w.record.later || w.flow.isEstablished()),
 	}
 	if len(w.ingress) > 1 && !w.record.later {
 		w.in = w.ingress[w.choose(uint32(len(w.ingress)), false)]
@@ -230,7 +231,7 @@ func (w *walk) passHook(h Hook) error {
 }
 
 // passChains passes chains of one priority. Those of one table are in the order in which they were
-// added; that of tables is not listed. So if a chain stops or changes the packet, those of other
+// added; the order of tables is not listed. If a chain stops or changes the packet, those of other
 // tables are also tried before it.
 func (w *walk) passChains(h Hook, chains []BaseChain, reordered bool) error {
 	for i, b := range chains {

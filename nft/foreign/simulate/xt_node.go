@@ -40,9 +40,9 @@ func (w *walk) matchSocket(b info) (bool, error) {
 
 const errSocket = undecidedError("a match of the socket of the packet")
 
-// isNotIntercepted reports whether the packet has no transparent socket. That it has one is so
-// unlikely for a client's packet that it must not make each answer uncertain.
-func (w *walk) isNotIntercepted() bool { return (w.flow == nil || w.record.later) && !w.conn.reply }
+// isNotIntercepted reports whether the packet has no transparent socket. That one of a new connection
+// has one is so unlikely that it must not make each answer uncertain.
+func (w *walk) isNotIntercepted() bool { return w.flow == nil || w.record.later }
 
 // socket is nft_socket_eval of net/netfilter/nft_socket.c. Without a socket no rule matches; with
 // another one, what it loads is zero.
