@@ -58,7 +58,7 @@ func TestNodeThatDoesNotForwardIsReported(t *testing.T) {
 				t.Errorf("want %q\n%s%s", text, status.Stdout, problems.Stdout)
 			}
 		}
-		if severity == "" && strings.Contains(status.Stdout+problems.Stdout, "forward") {
+		if severity == "" && strings.Contains(status.Stdout+problems.Stdout, "forwarded") {
 			t.Errorf("forwarding is no concern:\n%s%s", status.Stdout, problems.Stdout)
 		}
 	}
@@ -142,7 +142,7 @@ func TestUnusedFamilyNeedNotForward(t *testing.T) {
 			if len(web.Addresses) == 0 {
 				s.write("ipv4/ip_forward", "0")
 			}
-			if out := s.run("status"); out.ExitCode != 0 || strings.Contains(out.Stdout, "forward") {
+			if out := s.run("status"); out.ExitCode != 0 || strings.Contains(out.Stdout, "forwarded") {
 				t.Errorf("%v", out)
 			}
 		})

@@ -174,6 +174,7 @@ func TestUnresponsiveEndpointGetsNoConnectionsUntilItReplies(t *testing.T) {
 func (s *scene) checkShown(h *lab.Host) {
 	s.t.Helper()
 	problems := daemon.Run(s.t, s.lab.Node.Host, "problems", "--observe", "0").Stdout
+	problems = strings.ReplaceAll(problems, "\n    ", " ") // one line for each
 	endpoints := daemon.Run(s.t, s.lab.Node.Host, "get", "endpoints", "-A").Stdout
 	diff := daemon.Run(s.t, s.lab.Node.Host, "diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
 	if diff.ExitCode != 1 || !strings.Contains(diff.Stderr, "6 unresponsive endpoints") {

@@ -212,8 +212,10 @@ func (c *clusterNodes) explainBefore(ctx context.Context, n nodes.Node, q Query)
 		return r, nil
 	}
 	d, err := c.Cluster.Document(ctx, n, nodestatus.Query{Namespace: q.Namespace, Name: q.Name, Observe: q.Observe})
-	r.Document = d
-	return r, err
+	if r.Document = d; err != nil {
+		r.Process = err.Error()
+	}
+	return r, nil
 }
 
 // Document implements [Nodes].
