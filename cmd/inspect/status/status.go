@@ -168,8 +168,7 @@ func rows(d *nodestatus.Document, said map[string]bool) (out [][]string) {
 		add("forwards", n.Forwarding, nodestatus.ReasonForwarding)
 	}
 	add("warnings", count(d, h.Warnings), findings.Logged)
-	add("take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": "),
-		nodestatus.ReasonOtherProxy, nodestatus.ReasonProbation, nodestatus.ReasonReturned)
+	add("take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": "))
 	if h.FastPath != nil {
 		add("fast path", fastPath(h.FastPath), findings.FastPathOff)
 	}
