@@ -78,7 +78,7 @@ func exprs(t *testing.T) map[string]parser.Expr {
 	t.Helper()
 	out := map[string]parser.Expr{}
 	parse := func(where, text string) {
-		e, err := parser.ParseExpr(text)
+		e, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 		if err != nil {
 			t.Errorf("%s: %v", where, err)
 			return
@@ -155,7 +155,7 @@ func below(e parser.Expr, known map[string][]string) (out []string) {
 // grouping returns the labels of an expression's innermost grouping.
 func grouping(t *testing.T, text string) (out []string) {
 	t.Helper()
-	e, err := parser.ParseExpr(text)
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	must(t, err)
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		if a, ok := n.(*parser.AggregateExpr); ok {
