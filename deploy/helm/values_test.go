@@ -3,7 +3,6 @@ package helm
 import (
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -69,21 +68,6 @@ func TestProbesFollowTheHealthAddress(t *testing.T) {
 		if got != want {
 			t.Errorf("healthzBindAddress %q: probes use %s, want %s", address, got, want)
 		}
-	}
-}
-
-func TestReadmeListsEveryValue(t *testing.T) {
-	var listed []string
-	for line := range strings.Lines(string(read(t, "README.md"))) {
-		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`") {
-			for _, name := range strings.Split(cells[1], ",") {
-				listed = append(listed, strings.Trim(name, " `"))
-			}
-		}
-	}
-	slices.Sort(listed)
-	if want := keys(defaults(t), ""); !slices.Equal(listed, want) {
-		t.Errorf("README.md lists the values\n%q, values.yaml has\n%q", listed, want)
 	}
 }
 
