@@ -46,7 +46,8 @@ not counted (NotCounted).`,
   kubectl vmap problems --node node-1 --observe 8s`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(*cobra.Command, []string) error {
-			return cmp.Or(nodestatus.CheckObserve(observe), nodestatus.CheckNamespace(f.GivenNamespace()), output.Table.Check(format))
+			return cmp.Or(nodestatus.CheckObserve(observe), nodestatus.CheckNamespace(f.GivenNamespace()),
+				output.Table.Check(format))
 		},
 	}
 	flags := cmd.Flags()

@@ -117,7 +117,8 @@ func writeNetwork(_ context.Context, w io.Writer) (err error) {
 	lines = nil
 	for i := range sets {
 		s := &sets[i]
-		lines = append(lines, fmt.Sprintf("%s type %s, %d entries, referenced %d times", s.SetName, s.TypeName, s.NumEntries, s.References))
+		lines = append(lines, fmt.Sprintf("%s type %s, %d entries, referenced %d times",
+			s.SetName, s.TypeName, s.NumEntries, s.References))
 	}
 	section("ipsets", lines, failed)
 	lines = nil
@@ -156,7 +157,8 @@ func writeVersions(w io.Writer, version string) error {
 var sysctls = []string{
 	"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/all/rp_filter",
 	"net/ipv4/conf/default/rp_filter",
-	"net/ipv4/conf/all/route_localnet", "net/ipv4/fib_multipath_hash_policy", "net/ipv4/tcp_fwmark_accept", "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables",
+	"net/ipv4/conf/all/route_localnet", "net/ipv4/fib_multipath_hash_policy", "net/ipv4/tcp_fwmark_accept",
+	"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables",
 	"net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_buckets",
 	"net/netfilter/nf_conntrack_tcp_be_liberal", "net/netfilter/nf_conntrack_tcp_timeout_established",
 	"net/netfilter/nf_conntrack_tcp_timeout_close_wait", "net/netfilter/nf_conntrack_udp_timeout",

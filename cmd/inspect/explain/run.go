@@ -75,7 +75,9 @@ func RunAll(ctx context.Context, o Options, ask nodestatus.Source, stdout io.Wri
 
 // respond simulates packets, and adds what the running process knows of their Services, and how
 // endpoints respond.
-func (o *Options) respond(ctx context.Context, ask nodestatus.Source, packets []simulate.Packet) (*answer.Response, error) {
+func (o *Options) respond(
+	ctx context.Context, ask nodestatus.Source, packets []simulate.Packet,
+) (*answer.Response, error) {
 	r := &answer.Response{Schema: answer.Schema, Answers: make([]answer.Answer, len(packets))}
 	if err := o.simulate(ctx, r, packets); err != nil {
 		return nil, err
@@ -96,7 +98,9 @@ func (o *Options) respond(ctx context.Context, ask nodestatus.Source, packets []
 
 // document returns what the running process knows of the Services of the packets. It may observe
 // once how endpoints respond, if a packet goes to one.
-func (o *Options) document(ctx context.Context, ask nodestatus.Source, r *answer.Response) (d *nodestatus.Document, err error) {
+func (o *Options) document(
+	ctx context.Context, ask nodestatus.Source, r *answer.Response,
+) (d *nodestatus.Document, err error) {
 	queries, delivers := o.queries(r)
 	if len(queries) == 0 { // an address of no Service that the tables have
 		if d, err = ask(ctx, nodestatus.Query{Brief: true}); err != nil {
@@ -196,7 +200,8 @@ func newAnswer(w simulate.Result) answer.Answer {
 		From: p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In, ToNode: w.ToNode,
 		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unexplored, Faults: w.Faults,
 		NotFollowed: w.NotFollowed,
-		Outcomes:    outcomes(w.Outcomes, w.Packet), Otherwise: outcomes(w.IfNew, w.Packet), OtherwiseUnseen: w.IfNewUnexplored,
+		Outcomes:    outcomes(w.Outcomes, w.Packet), Otherwise: outcomes(w.IfNew, w.Packet),
+		OtherwiseUnseen: w.IfNewUnexplored,
 	}
 	if w.ClientVia.IsValid() {
 		a.Via = w.ClientVia.String()

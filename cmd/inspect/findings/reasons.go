@@ -124,7 +124,8 @@ var sentences = map[string]func(*sentence) string{
 		return s.noEndpoint() + "the selector " + cmp.Or(s.Message, "matches no pod with an "+s.family()+"address")
 	},
 	kindNoSelector: func(s *sentence) string {
-		return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " + s.family() + "addresses"
+		return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " +
+			s.family() + "addresses"
 	},
 	KindBehind: words("no endpoint is known there, although other nodes know some: they may be behind the API server, " +
 		"see kubectl vmap status"),
@@ -148,7 +149,8 @@ var sentences = map[string]func(*sentence) string{
 		return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
 	},
 	kindFallbackLocal: func(s *sentence) string {
-		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" + s.named()
+		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" +
+			s.named()
 	},
 	PublishedEarly: func(s *sentence) string {
 		return s.of() + s.pick(" gets", " get") + " connections although " +
@@ -200,7 +202,8 @@ var sentences = map[string]func(*sentence) string{
 			fmt.Sprintf(": no program listens on port %d there, or a network policy rejects", s.Number) + s.named()
 	},
 	Silent: func(s *sentence) string {
-		return s.of() + s.pick(" does", " do") + " not answer" + s.counted(", 1 connection waiting", ", %d connections waiting") +
+		return s.of() + s.pick(" does", " do") + " not answer" +
+			s.counted(", 1 connection waiting", ", %d connections waiting") +
 			": the pod or its node is gone, or a network policy or firewall drops" + s.named()
 	},
 	kindUDP: func(s *sentence) string {
@@ -242,8 +245,9 @@ var sentences = map[string]func(*sentence) string{
 			map[bool]string{true: " is", false: " are"}[s.Number <= 1] + " held by Service " + s.Message
 	},
 
-	nodestatus.ReasonUncertain: words("a change failed; this is the state before it, until the kernel has been read again"),
-	nodestatus.ReasonUnread:    func(s *sentence) string { return "the kernel cannot be read: " + s.Message },
+	nodestatus.ReasonUncertain: words("a change failed; this is the state before it, " +
+		"until the kernel has been read again"),
+	nodestatus.ReasonUnread: func(s *sentence) string { return "the kernel cannot be read: " + s.Message },
 	SyncFails: func(s *sentence) string {
 		return "changes have not reached the kernel for " + s.ago() + ": " + s.Message
 	},
@@ -261,7 +265,8 @@ var sentences = map[string]func(*sentence) string{
 	PortsRefused: func(s *sentence) string { return "the kernel refuses " + nodestatus.Plural(s.Number, "Service port") },
 	TableState:   func(s *sentence) string { return "the table of " + s.family() + tableStates[s.Message] },
 	NotFollowing: func(s *sentence) string {
-		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "), s.Message)
+		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "),
+			s.Message)
 	},
 	FastPathOff: func(s *sentence) string { return "the fast path is off: " + s.Message },
 	Repaired: func(s *sentence) string {

@@ -59,7 +59,8 @@ are not counted (NotCounted).`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Names = args; o.Observe > 0 {
-				output.Progress(cmd.ErrOrStderr(), fmt.Sprintf("observing for %s whether endpoints respond ...", o.Observe))
+				output.Progress(cmd.ErrOrStderr(),
+					fmt.Sprintf("observing for %s whether endpoints respond ...", o.Observe))
 			}
 			return o.Run(cmd.Context(), client.Client{Socket: socket}.Get, cmd.OutOrStdout())
 		},
@@ -76,7 +77,8 @@ are not counted (NotCounted).`,
 
 // Run prints the findings. The error has the exit code of the command.
 func (o Options) Run(ctx context.Context, ask nodestatus.Source, w io.Writer) error {
-	if err := cmp.Or(output.JSON.Check(o.Output), nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace),
+	if err := cmp.Or(output.JSON.Check(o.Output), nodestatus.CheckObserve(o.Observe),
+		nodestatus.CheckNamespace(o.Namespace),
 		nodestatus.CheckNames(o.Names)); err != nil {
 		return exit.TroubleError(err)
 	}

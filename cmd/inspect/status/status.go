@@ -179,7 +179,8 @@ func refused(r *nodestatus.Refused) string {
 	if *r == (nodestatus.Refused{}) {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, %d addresses and ports held by other Services",
+	return fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, "+
+		"%d addresses and ports held by other Services",
 		r.Ports, r.Objects, r.Conflicts)
 }
 

@@ -163,7 +163,8 @@ func (w *Way) form() string {
 	var b strings.Builder
 	for _, n := range w.answers() {
 		a := n.Answer
-		fmt.Fprint(&b, n.Node, a.Arrives, a.Unseen, a.Doubts, len(a.NotFollowed), len(a.Faults), a.Affinity != nil, a.Connection != nil)
+		fmt.Fprint(&b, n.Node, a.Arrives, a.Unseen, a.Doubts, len(a.NotFollowed), len(a.Faults),
+			a.Affinity != nil, a.Connection != nil)
 		for _, o := range a.Outcomes {
 			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, place(o.By, o.Reason), len(o.Endpoints))
 		}
