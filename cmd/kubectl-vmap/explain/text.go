@@ -11,7 +11,6 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Print prints the report as text, json or yaml; steps adds the rules of every node to the
@@ -166,13 +165,13 @@ func (w *Way) form() string {
 		fmt.Fprint(&b, n.Node, a.Arrives, a.Unseen, a.Doubts, len(a.NotFollowed), len(a.Faults),
 			a.Affinity != nil, a.Connection != nil)
 		for _, o := range a.Outcomes {
-			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, place(o.By, o.Reason), len(o.Endpoints))
+			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, place(o.By.Table, o.By.Chain, o.Reason), len(o.Endpoints))
 		}
 	}
 	for _, e := range w.Endpoints {
 		fmt.Fprint(&b, e.On, e.Pod, e.Client, e.Probability, e.Arrives, e.Response, e.Like != "", e.Why != "")
 		if r := e.Reply; r != nil {
-			fmt.Fprint(&b, r.Verdict, r.Bypasses, r.Reason, place(r.By, r.Reason))
+			fmt.Fprint(&b, r.Verdict, r.Bypasses, r.Reason, place(r.By.Table, r.By.Chain, r.Reason))
 		}
 	}
 	return b.String()
@@ -192,12 +191,12 @@ func (w *Way) headForm() string {
 }
 
 // place returns the table and chain of a rule of another program. Our chains have numbers.
-func place(by path.RuleRef, reason string) string {
-	_, table, _ := strings.Cut(by.Table, " ") // without the family
+func place(table, chain, reason string) string {
+	_, table, _ = strings.Cut(table, " ") // without the family
 	if reason != "" {
 		return table
 	}
-	return table + " " + by.Chain
+	return table + " " + chain
 }
 
 // head returns the verdict with its causes.
