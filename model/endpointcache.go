@@ -12,7 +12,7 @@ type endpointView struct {
 	slices endpointSlices
 	node   *Node
 	cache  *endpointCache // nil for a Service with few slices, or with priorities
-	// unresponsive are those of each pool.
+	// unresponsive are the unresponsive endpoints by pool.
 	unresponsive map[Match][]netip.AddrPort
 	// active are the slices with priorities that some port uses; nil without priorities.
 	active map[EndpointSliceName]bool

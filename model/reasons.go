@@ -71,7 +71,7 @@ type EndpointExplanation struct {
 
 // ExplainSelection explains for each endpoint of family f in these slices why it
 // serves the port on node n or not. The result is sorted by address and port; of
-// duplicates the one that is used comes first. Avoided are those of [Pool]: others may serve because
+// duplicates the one that is used comes first. Avoided is the pool's list: others may serve because
 // of them, while they have no reason themselves.
 //
 // An endpoint without the port is not listed if another slice has its address with
@@ -127,7 +127,9 @@ func (c criteria) reason(t, want traits) Reason {
 }
 
 // standingBy returns the endpoints with the port that are not among the active ones.
-func (s endpointSlices) standingBy(key portKey, active []EndpointExplanation, avoided []netip.AddrPort) []EndpointExplanation {
+func (s endpointSlices) standingBy(
+	key portKey, active []EndpointExplanation, avoided []netip.AddrPort,
+) []EndpointExplanation {
 	listed := make(map[netip.AddrPort]bool, len(active))
 	for _, e := range active {
 		listed[e.AddrPort] = true

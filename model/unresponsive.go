@@ -47,8 +47,8 @@ type UnresponsiveEndpoints struct {
 // SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
 // pool are responsive again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in
 // their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of
-// a list, and never its last endpoint; all, if endpoints of a worse priority serve. It forgets endpoints that the pool no longer has, and all of
-// a pool that no longer has PassiveChecksAvoid.
+// a list, and never its last endpoint; or all, if endpoints of a worse priority serve. It forgets
+// endpoints that the pool no longer has, and all of a pool that no longer has PassiveChecksAvoid.
 func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
 	for _, u := range all {
 		e := m.ownerOf(u.Key)

@@ -40,13 +40,15 @@ var nodeKinds = []nodeKind{
 		doubt:    "the reply leaves by veth2, and the client's packet is taken to come in by eth0", lost: 0,
 	},
 	{
-		name:     "reverse-path-by-rules-of-routing",
-		commands: `$ip route add $outside dev veth2 table 100; $ip rule add from $pod2 lookup 100; $ip rule add from $service lookup 100`,
-		rules:    `chain p { type filter hook prerouting priority -300; fib saddr . iif oif missing drop; }`, lost: 1,
+		name: "reverse-path-by-rules-of-routing",
+		commands: `$ip route add $outside dev veth2 table 100; $ip rule add from $pod2 lookup 100;
+			$ip rule add from $service lookup 100`,
+		rules: `chain p { type filter hook prerouting priority -300; fib saddr . iif oif missing drop; }`, lost: 1,
 	},
 	{
 		name: "reverse-path-of-iptables",
-		commands: `$ip route add $outside dev veth2 table 100; $ip rule add from $pod2 lookup 100; $ip rule add from $service lookup 100
+		commands: `$ip route add $outside dev veth2 table 100; $ip rule add from $pod2 lookup 100;
+			$ip rule add from $service lookup 100
 			$iptables -t raw -A PREROUTING -m rpfilter --invert -j DROP`, lost: 1,
 	},
 	{
@@ -62,7 +64,8 @@ var nodeKinds = []nodeKind{
 	{
 		name:     "reverse-path-mark",
 		commands: `$ip route add default dev veth2 table 100; $ip rule add fwmark 7 lookup 100`,
-		rules:    `chain p { type filter hook prerouting priority -300; meta l4proto udp meta mark set 7; fib saddr . mark . iif oif missing drop; meta mark set 0; }`, lost: 1,
+		rules: `chain p { type filter hook prerouting priority -300; meta l4proto udp meta mark set 7;
+			fib saddr . mark . iif oif missing drop; meta mark set 0; }`, lost: 1,
 	},
 	{
 		name:     "next-hops-by-addresses",
@@ -70,9 +73,10 @@ var nodeKinds = []nodeKind{
 		rules:    `chain f { type filter hook postrouting priority 0; oifname veth2 $fam daddr $remote1 drop; }`,
 	},
 	{
-		name:     "next-hops-by-ports",
-		commands: `sysctl -qw net.ipv4.fib_multipath_hash_policy=1; $ip route replace $remotes nexthop via $node2 dev eth0 onlink nexthop via $pod2 dev veth2 onlink`,
-		rules:    `chain f { type filter hook postrouting priority 0; oifname veth2 $fam daddr $remote1 drop; }`,
+		name: "next-hops-by-ports",
+		commands: `sysctl -qw net.ipv4.fib_multipath_hash_policy=1;
+			$ip route replace $remotes nexthop via $node2 dev eth0 onlink nexthop via $pod2 dev veth2 onlink`,
+		rules: `chain f { type filter hook postrouting priority 0; oifname veth2 $fam daddr $remote1 drop; }`,
 	},
 	{
 		name:     "rule-of-a-port",
@@ -90,12 +94,14 @@ var nodeKinds = []nodeKind{
 	{
 		name:     "mark-of-a-filter",
 		commands: `$ip rule add fwmark 5 prohibit`,
-		rules:    `chain o { type filter hook output priority -150; meta l4proto { tcp, udp, sctp } $fam daddr $pod2 meta mark set 5; }`,
+		rules: `chain o { type filter hook output priority -150; meta l4proto {
+			tcp, udp, sctp } $fam daddr $pod2 meta mark set 5; }`,
 	},
 	{
 		name:     "mark-of-a-route-chain",
 		commands: `$ip rule add fwmark 5 prohibit`,
-		rules:    `chain o { type route hook output priority -150; meta l4proto { tcp, udp, sctp } $fam daddr $pod2 meta mark set 5; }`, lost: 1,
+		rules: `chain o { type route hook output priority -150; meta l4proto {
+			tcp, udp, sctp } $fam daddr $pod2 meta mark set 5; }`, lost: 1,
 	},
 	{
 		name:     "mark-of-a-listener",
@@ -103,9 +109,11 @@ var nodeKinds = []nodeKind{
 		rules:    `chain i { type filter hook input priority 0; iifname veth4 meta mark set 5; }`,
 	},
 	{
-		name:     "redirect",
-		commands: `if test $fam = ip; then $ip address flush dev veth4; $ip route add $pod4 dev veth4; else $ip address add $other/64 dev veth4 nodad; fi`,
-		rules:    `chain p { type nat hook prerouting priority -100; meta l4proto { tcp, udp, sctp } $fam daddr $pod2 th dport 8081 redirect to :8080; }`, lost: 1,
+		name: "redirect",
+		commands: `if test $fam = ip; then $ip address flush dev veth4; $ip route add $pod4 dev veth4;
+			else $ip address add $other/64 dev veth4 nodad; fi`,
+		rules: `chain p { type nat hook prerouting priority -100; meta l4proto {
+			tcp, udp, sctp } $fam daddr $pod2 th dport 8081 redirect to :8080; }`, lost: 1,
 	},
 	{
 		name:     "masquerade-with-a-peer",
@@ -130,54 +138,67 @@ var nodeKinds = []nodeKind{
 	},
 	{
 		name: "table-of-a-bridge", bridge: true,
-		commands: `test $fam = ip6 || nft 'table bridge b { chain f { type filter hook prerouting priority 0; ether type ip tcp dport 8080 drop; }; chain e { type filter hook input priority 0; }; }'`,
-		doubt:    "table bridge b, chain f, is not simulated",
+		commands: `test $fam = ip6 || nft 'table bridge b { chain f { type filter hook prerouting priority 0;
+			ether type ip tcp dport 8080 drop; }; chain e { type filter hook input priority 0; }; }'`,
+		doubt: "table bridge b, chain f, is not simulated",
 	},
 	{
-		name:     "table-of-ARP",
-		commands: `test $fam = ip6 || nft 'table arp a { chain o { type filter hook output priority 0; arp daddr ip 10.244.1.2 drop; }; }'`,
-		doubt:    "table arp a, chain o, is not simulated",
+		name: "table-of-ARP",
+		commands: `test $fam = ip6 || nft 'table arp a { chain o { type filter hook output priority 0;
+			arp daddr ip 10.244.1.2 drop; }; }'`,
+		doubt: "table arp a, chain o, is not simulated",
 	},
 	{
 		name: "ingress-of-a-port", bridge: true,
-		commands: `test $fam = ip6 || nft 'table netdev n { chain i { type filter hook ingress device veth4 priority 0; tcp dport 8080 drop; }; }'`,
-		doubt:    "table netdev n, chain i, sees packets of ports of cni0",
+		commands: `test $fam = ip6 || nft 'table netdev n { chain i {
+			type filter hook ingress device veth4 priority 0; tcp dport 8080 drop; }; }'`,
+		doubt: "table netdev n, chain i, sees packets of ports of cni0",
 	},
 	{
-		name:     "chains-added-later",
-		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5; tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; }; add rule $fam one f tcp dport 8080 drop"`,
-		doubt:    "which is first is not known",
+		name: "chains-added-later",
+		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
+			tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; };
+			add rule $fam one f tcp dport 8080 drop"`,
+		doubt: "which is first is not known",
 	},
 	{
-		name:     "chains-in-any-order",
-		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5; tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; }; add rule $fam one f udp dport 8080 drop"`,
-		lost:     2,
+		name: "chains-in-any-order",
+		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
+			tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; };
+			add rule $fam one f udp dport 8080 drop"`,
+		lost: 2,
 	},
 	{
 		name:  "later-packets-of-a-service",
 		rules: `chain p { type filter hook prerouting priority -150; ct direction original ct status dnat drop; }`, lost: 2,
 	},
 	{
-		name:  "later-packets-are-invalid",
-		rules: `chain p { type filter hook prerouting priority -300; $fam saddr $pod2 notrack; }; chain f { type filter hook forward priority 0; ct state invalid drop; }`, lost: 1,
+		name: "later-packets-are-invalid",
+		rules: `chain p { type filter hook prerouting priority -300; $fam saddr $pod2 notrack; }; chain f {
+			type filter hook forward priority 0; ct state invalid drop; }`, lost: 1,
 	},
 	{
 		name:     "type-of-a-blackhole",
 		commands: `$ip route add blackhole $nowhere`,
-		rules:    `chain p { type filter hook prerouting priority -300; $fam saddr $pod4 fib daddr type { blackhole, prohibit, unreachable } reject; }`,
+		rules: `chain p { type filter hook prerouting priority -300; $fam saddr $pod4 fib daddr type {
+			blackhole, prohibit, unreachable } reject; }`,
 	},
 	{
-		name:  "time-to-live",
-		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 1; }; chain f { type filter hook forward priority 0; $ttl 1 reject; }`, lost: 2,
+		name: "time-to-live",
+		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 1; }; chain f {
+			type filter hook forward priority 0; $ttl 1 reject; }`, lost: 2,
 	},
 	{
-		name:  "time-to-live-counted",
-		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 9; }; chain f { type filter hook forward priority 0; meta l4proto tcp $ttl 8 reject; }`, lost: 2,
+		name: "time-to-live-counted",
+		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 9; }; chain f {
+			type filter hook forward priority 0; meta l4proto tcp $ttl 8 reject; }`, lost: 2,
 	},
-	{name: "transparent-sockets", rules: `chain p { type filter hook prerouting priority -150; socket transparent 1 drop; }`},
+	{name: "transparent-sockets", rules: `chain p { type filter hook prerouting priority -150;
+		socket transparent 1 drop; }`},
 	{
-		name:  "packet-type",
-		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp meta pkttype set other; }; chain f { type filter hook forward priority 0; meta pkttype broadcast drop; }`, lost: 2,
+		name: "packet-type",
+		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp meta pkttype set other; };
+			chain f { type filter hook forward priority 0; meta pkttype broadcast drop; }`, lost: 2,
 	},
 	{
 		name:     "no-route-for-the-node-itself",
@@ -292,8 +313,11 @@ func (r *rig) nodePackets(w daemon.Transport) (list []predict.Prediction) {
 		{r.Outside, at(pod2, daemon.TargetPort)},
 		{pod4, at(r.Node.Host, daemon.TargetPort)},
 		{r.Node.Host, at(remote, daemon.TargetPort)},
-		{pod1, at(remote, daemon.TargetPort)}, {pod2, at(remote, daemon.TargetPort)},
-		{pod4, at(remote, daemon.TargetPort)}, {pod4, at(remote, daemon.TargetPort)}, {pod4, at(remote, daemon.TargetPort)},
+		{pod1, at(remote, daemon.TargetPort)},
+		{pod2, at(remote, daemon.TargetPort)},
+		{pod4, at(remote, daemon.TargetPort)},
+		{pod4, at(remote, daemon.TargetPort)},
+		{pod4, at(remote, daemon.TargetPort)},
 		{pod4, netip.AddrPortFrom(lab.Nth(netip.MustParsePrefix(r.expand(f, "$nowhere")), 1), daemon.TargetPort)},
 	} {
 		if r.Pods[0].Link == "" || c.to.Addr() == c.from.Addr(f) {

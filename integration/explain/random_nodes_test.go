@@ -32,21 +32,51 @@ type piece struct {
 // hooks and priorities.
 var pieces = []piece{
 	{name: "docker", rules: []string{
-		`chain user { return; }; chain isolation { iifname veth1 oifname veth2 drop; return; }; chain FORWARD { type filter hook forward priority 0; policy drop; jump user; jump isolation; ct state established,related accept; iifname "veth*" accept; oifname "veth*" ct status dnat accept; oifname veth2 accept; }; chain POST { type nat hook postrouting priority 100; $fam saddr $pods oifname eth0 masquerade; }`,
-		`chain FORWARD { type filter hook forward priority 0; policy drop; oifname veth1 ct state established,related accept; iifname "veth*" accept; iifname cni0 accept; oifname veth1 tcp dport 8080 accept; oifname cni0 accept; }; chain PRE { type nat hook prerouting priority -100; fib daddr type local meta l4proto tcp th dport 8081 dnat to $pod2; }`,
+		`chain user { return; }; chain isolation { iifname veth1 oifname veth2 drop; return; }; chain FORWARD {
+			type filter hook forward priority 0; policy drop; jump user; jump isolation;
+			ct state established,related accept; iifname "veth*" accept; oifname "veth*" ct status dnat accept;
+			oifname veth2 accept; }; chain POST { type nat hook postrouting priority 100;
+			$fam saddr $pods oifname eth0 masquerade; }`,
+		`chain FORWARD { type filter hook forward priority 0; policy drop;
+			oifname veth1 ct state established,related accept; iifname "veth*" accept; iifname cni0 accept;
+			oifname veth1 tcp dport 8080 accept; oifname cni0 accept; }; chain PRE {
+			type nat hook prerouting priority -100; fib daddr type local meta l4proto tcp th dport 8081 dnat to $pod2;
+			}`,
 	}},
 	{name: "firewalld", rules: []string{
-		`chain pre { type filter hook prerouting priority -290; icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept; fib saddr . iif oif missing drop; }; chain FWD { type filter hook forward priority 10; ct state established,related accept; ct status dnat accept; iifname lo accept; ct state invalid drop; iifname "veth*" accept; iifname cni0 accept; reject; }`,
-		`chain pre { type filter hook prerouting priority -290; fib saddr . mark . iif oif missing drop; }; chain in { type filter hook input priority 10; ct state established,related accept; iifname lo accept; meta l4proto { icmp, ipv6-icmp } accept; tcp dport { 22, 8080 } accept; ct state invalid drop; reject; }`,
+		`chain pre { type filter hook prerouting priority -290; icmpv6 type {
+			nd-router-advert, nd-neighbor-solicit } accept; fib saddr . iif oif missing drop; }; chain FWD {
+			type filter hook forward priority 10; ct state established,related accept; ct status dnat accept;
+			iifname lo accept; ct state invalid drop; iifname "veth*" accept; iifname cni0 accept; reject; }`,
+		`chain pre { type filter hook prerouting priority -290; fib saddr . mark . iif oif missing drop; };
+			chain in { type filter hook input priority 10; ct state established,related accept; iifname lo accept;
+			meta l4proto { icmp, ipv6-icmp } accept; tcp dport { 22, 8080 } accept; ct state invalid drop; reject; }`,
 	}},
 	{name: "ufw", rules: []string{
-		`chain before { ct state established,related accept; ct state invalid drop; meta l4proto { icmp, ipv6-icmp } accept; }; chain FORWARD { type filter hook forward priority 0; policy drop; jump before; $fam saddr $outside udp dport 8080 accept; iifname "veth*" tcp dport 8080-8081 accept; iifname cni0 accept; }`,
-		`chain INPUT { type filter hook input priority 0; policy drop; iifname lo accept; ct state established,related accept; meta l4proto { icmp, ipv6-icmp } accept; fib daddr type != local drop; fib saddr type { blackhole, unreachable, prohibit } drop; udp dport 8080 accept; $fam saddr $pod4 accept; }; chain OUTPUT { type filter hook output priority 0; ct state new udp dport 8080 accept; }`,
+		`chain before { ct state established,related accept; ct state invalid drop; meta l4proto {
+			icmp, ipv6-icmp } accept; }; chain FORWARD { type filter hook forward priority 0; policy drop;
+			jump before; $fam saddr $outside udp dport 8080 accept; iifname "veth*" tcp dport 8080-8081 accept;
+			iifname cni0 accept; }`,
+		`chain INPUT { type filter hook input priority 0; policy drop; iifname lo accept;
+			ct state established,related accept; meta l4proto { icmp, ipv6-icmp } accept;
+			fib daddr type != local drop; fib saddr type { blackhole, unreachable, prohibit } drop;
+			udp dport 8080 accept; $fam saddr $pod4 accept; }; chain OUTPUT { type filter hook output priority 0;
+			ct state new udp dport 8080 accept; }`,
 	}},
 	{name: "calico", rules: []string{
-		`chain raw { type filter hook prerouting priority -300; meta mark set meta mark & 0xfff0ffff; iifname "veth*" meta mark set meta mark | 0x40000; meta mark & 0x40000 == 0x40000 fib saddr . mark . iif oif missing drop; }; chain mangle { type filter hook prerouting priority -150; ct state established,related accept; }; chain FWD { type filter hook forward priority -1; ct state invalid drop; oifname veth2 udp dport 8080 meta mark set meta mark | 0x10000; meta mark & 0x10000 == 0x10000 accept; oifname veth1 tcp dport != { 8080, 8082 } drop; }`,
-		`chain raw { type filter hook prerouting priority -300; iifname veth4 udp dport 8081 notrack; iifname veth2 udp sport 8081 notrack; }; chain FWD { type filter hook forward priority 0; ct state invalid drop; ct state established,related accept; }`,
-		`chain post { type nat hook postrouting priority 100; $fam saddr $pods $fam daddr != $pods fib daddr type != local masquerade; }; chain out { type route hook output priority -150; $fam daddr $service meta mark set 0x20; }`,
+		`chain raw { type filter hook prerouting priority -300; meta mark set meta mark & 0xfff0ffff;
+			iifname "veth*" meta mark set meta mark | 0x40000;
+			meta mark & 0x40000 == 0x40000 fib saddr . mark . iif oif missing drop; }; chain mangle {
+			type filter hook prerouting priority -150; ct state established,related accept; }; chain FWD {
+			type filter hook forward priority -1; ct state invalid drop;
+			oifname veth2 udp dport 8080 meta mark set meta mark | 0x10000; meta mark & 0x10000 == 0x10000 accept;
+			oifname veth1 tcp dport != { 8080, 8082 } drop; }`,
+		`chain raw { type filter hook prerouting priority -300; iifname veth4 udp dport 8081 notrack;
+			iifname veth2 udp sport 8081 notrack; }; chain FWD { type filter hook forward priority 0;
+			ct state invalid drop; ct state established,related accept; }`,
+		`chain post { type nat hook postrouting priority 100;
+			$fam saddr $pods $fam daddr != $pods fib daddr type != local masquerade; }; chain out {
+			type route hook output priority -150; $fam daddr $service meta mark set 0x20; }`,
 	}},
 	{name: "policy routing", commands: []string{
 		`$ip route add default via $node2 dev eth0 onlink table 100; $ip rule add from $pod2 lookup 100`,
@@ -60,7 +90,9 @@ var pieces = []piece{
 		`$ip rule add tos 0x10 prohibit`,
 		`$ip route add default dev veth2 table 100; $ip rule add from $pod1 to $outside lookup 100`,
 		`$ip route replace $remotes via $node2 dev eth0 src $gateway onlink`,
-		`$ip route replace $remotes nexthop via $node2 dev eth0 onlink nexthop via $pod2 dev veth2 onlink; nft "table $fam hops { chain f { type filter hook postrouting priority 0; oifname veth2 $fam daddr $remotes drop; }; }"`,
+		`$ip route replace $remotes nexthop via $node2 dev eth0 onlink nexthop via $pod2 dev veth2 onlink;
+			nft "table $fam hops { chain f { type filter hook postrouting priority 0;
+			oifname veth2 $fam daddr $remotes drop; }; }"`,
 		`$ip route add blackhole $nowhere; $ip route add unreachable $remote1`,
 		`$ip rule add uidrange 1000-1000 prohibit`,
 	}},
@@ -88,14 +120,18 @@ var pieces = []piece{
 		`chain f { type filter hook forward priority 0; meta length > 100 udp dport 8080 drop; $ttl < 2 drop; }`,
 		`chain f { type filter hook forward priority 0; numgen random mod 4 0 udp dport 8080 drop; }`,
 		`chain f { type filter hook forward priority 0; ct state new limit rate over 100000/second drop; }`,
-		`chain i { type filter hook input priority 0; fib daddr . iif type local tcp dport 8080 reject; }; chain m { type filter hook prerouting priority -150; iifname eth0 meta mark set 0x20; }`,
+		`chain i { type filter hook input priority 0; fib daddr . iif type local tcp dport 8080 reject; };
+			chain m { type filter hook prerouting priority -150; iifname eth0 meta mark set 0x20; }`,
 		`chain i { type filter hook input priority 0; iifname veth4 meta mark set 0x20; }`,
 	}},
 	{name: "links", commands: []string{
 		`if test $fam = ip; then bridge link set dev veth1 hairpin off || true; fi`,
-		`if test $fam = ip; then nft 'table arp a { chain o { type filter hook output priority 0; arp daddr ip 10.244.1.2 drop; }; }'; fi`,
-		`if test $fam = ip; then nft 'table bridge b { chain f { type filter hook forward priority 0; ether type ip tcp dport 8080 drop; }; }'; fi`,
-		`if test $fam = ip; then nft 'table netdev n { chain i { type filter hook ingress device veth4 priority 0; udp dport 8081 drop; }; }'; fi`,
+		`if test $fam = ip; then nft 'table arp a { chain o { type filter hook output priority 0;
+			arp daddr ip 10.244.1.2 drop; }; }'; fi`,
+		`if test $fam = ip; then nft 'table bridge b { chain f { type filter hook forward priority 0;
+			ether type ip tcp dport 8080 drop; }; }'; fi`,
+		`if test $fam = ip; then nft 'table netdev n { chain i { type filter hook ingress device veth4 priority 0;
+			udp dport 8081 drop; }; }'; fi`,
 		`sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0`,
 		`if test $fam = ip; then $ip address del $gateway/32 dev veth4 && $ip route replace $pod4 dev veth4 || true; fi`,
 		`$ip address add $peer1 peer $peer2 dev eth0`,
@@ -202,10 +238,12 @@ func (r *rig) compareTwice(c predict.Comparer, p predict.Prediction, total *tall
 // addRandomPieces makes the node one of random pieces, in random order, and returns their texts.
 func (r *rig) addRandomPieces(random *rand.Rand) string {
 	r.t.Helper()
-	chosen := []string{"table $fam kube-vmap { chain nothing { type filter hook input priority 3; counter; }; }",
+	chosen := []string{
+		"table $fam kube-vmap { chain nothing { type filter hook input priority 3; counter; }; }",
 		"table $fam service { chain pre { type nat hook prerouting priority -100; $fam daddr $service dnat to $pod1; }; " +
 			"chain out { type nat hook output priority -100; $fam daddr $service dnat to $pod1; }; " +
-			"chain post { type nat hook postrouting priority 100; $fam saddr $pod1 $fam daddr $pod1 masquerade; }; }"}
+			"chain post { type nat hook postrouting priority 100; $fam saddr $pod1 $fam daddr $pod1 masquerade; }; }",
+	}
 	for n := range 2 + random.IntN(4) {
 		p := pieces[random.IntN(len(pieces))]
 		if p.commands != nil {

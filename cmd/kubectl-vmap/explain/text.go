@@ -165,7 +165,8 @@ func (w *Way) form() string {
 		fmt.Fprint(&b, n.Node, a.Arrives, a.Unseen, a.Doubts, len(a.NotFollowed), len(a.Faults),
 			a.Affinity != nil, a.Connection != nil)
 		for _, o := range a.Outcomes {
-			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, place(o.By.Table, o.By.Chain, o.Reason), len(o.Endpoints))
+			by := place(o.By.Table, o.By.Chain, o.Reason)
+			fmt.Fprint(&b, o.Verdict, o.Probability, o.Masquerade, o.Reason, by, len(o.Endpoints))
 		}
 	}
 	for _, e := range w.Endpoints {

@@ -264,7 +264,7 @@ func deliversLocally(kind int, in simulate.Link) bool {
 // routeError returns [simulate.ErrNoRoute] with the reason and the kernel's error, if that is what
 // the error means.
 func routeError(err error, q simulate.RouteQuery) error {
-	reason := ""
+	var reason string
 	switch {
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && q.In.Index != 0:
 		reason = fmt.Sprintf(" for a packet from %s that comes in by %s: the kernel does not accept that source "+
