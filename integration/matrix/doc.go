@@ -25,8 +25,8 @@
 //
 // The tests can run kube-proxy in mode nftables instead of kube-vmap, with an API
 // server that has the same objects. The environment variable
-// KUBE_VMAP_MATRIX_KUBE_PROXY is the path of a kube-proxy. All tests pass with 1.37.2;
-// .ci/cluster builds 1.36, which rejects some values of --nodeport-addresses:
+// KUBE_VMAP_MATRIX_KUBE_PROXY is the path of a kube-proxy. All tests pass with the
+// one that .ci/cluster builds (1.36 rejects some values of --nodeport-addresses):
 //
 //	KUBE_VMAP_MATRIX_KUBE_PROXY=$PWD/.cache/cluster/kube-proxy go test -count=1 ./integration/matrix
 //
