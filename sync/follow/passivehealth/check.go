@@ -139,11 +139,12 @@ func (c *check) observe(now time.Time, clients, connections, witnesses int) {
 }
 
 // isDue reports whether to probe the endpoint now. A check that waits for a reading goes on
-// probing, to decide on current knowledge.
+// probing, to decide on current knowledge. An endpoint without others, which cannot be found
+// unresponsive, gets no routine probes: raw sockets see the reset with which they end.
 func (c *check) isDue(now time.Time) bool {
 	switch c.phase {
 	case phaseIdle:
-		return !now.Before(c.routine)
+		return !now.Before(c.routine) && slices.ContainsFunc(c.pools, func(p *pool) bool { return p.hasOther(c.endpoint) })
 	case phaseProbing, phaseUnresponsive:
 	}
 	return !now.Before(c.next)

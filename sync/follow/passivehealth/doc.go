@@ -23,7 +23,7 @@
 //     another connection of this client to the same Service port, with a reply. Clients that a
 //     policy denies have none.
 //   - A probe without a reply counts if an earlier one of the same endpoint had a reply. Endpoints
-//     in use are probed now and then for that.
+//     in use are probed now and then for that, unless a Service has no other.
 //   - Both count only while other endpoints reply: a probe of another endpoint of the same Service
 //     port, the control, must have had a reply since the check began, and in each round after it.
 //     Without that, this node or a policy may be the cause.

@@ -138,6 +138,16 @@ func (p *pool) at(i int) endpoint {
 	return endpoint{}
 }
 
+// hasOther reports whether the pool has an endpoint besides e.
+func (p *pool) hasOther(e endpoint) bool {
+	for i := range p.size() {
+		if p.at(i) != e {
+			return true
+		}
+	}
+	return false
+}
+
 // isLocal reports whether the endpoint is on this node.
 func (p *pool) isLocal(e endpoint) bool { return slices.Contains(p.onNode, e.addr.Addr()) }
 
