@@ -139,7 +139,12 @@ func (r *rig) Explain(_ context.Context, node string, q Query) (*answer.Response
 		}
 		out.Answers = append(out.Answers, answer.Answer{Error: "no answer"})
 	}
-	return out, r.errors[node]
+	text, err := json.Marshal(out)
+	received := &answer.Response{} // as from a node, with memory of its own
+	if err := errors.Join(err, json.Unmarshal(text, received)); err != nil {
+		r.t.Error(err)
+	}
+	return received, r.errors[node]
 }
 
 // Document implements [Nodes].
