@@ -114,7 +114,7 @@ func (s *Service) portName(p ServicePort) ServicePortName {
 	return ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
 }
 
-// compareAge orders Services by age, the older one first. Creation times of the API
+// compareAge orders Services by age, the older one first, for claims and budgets. Creation times of the API
 // server are in seconds; within one second the UID decides, which no author of a
 // Service can choose, and without UIDs the name. The order is therefore the same on
 // every node at any time.

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// maxBackoff is the longest delay between failed attempts; the first is answerTime.
-	maxBackoff = 30 * time.Second
+	// firstBackoff and maxBackoff are the delays between failed attempts.
+	firstBackoff, maxBackoff = time.Second, 30 * time.Second
 	// pauseFactor is how many times longer the pause is than the work before it: reading the
 	// kernel's table takes at most a fifth of one processor, however many changes arrive.
 	pauseFactor = 4
-	// answerTime is the shortest pause. A flow is deleted at least that long after its
-	// endpoint was removed: replies to earlier packets then arrive, which without the flow
-	// would seem to come from a stranger.
-	answerTime = time.Second
+	// deletionDelay is how long after the removal of its endpoint a flow is deleted at least, and
+	// so the shortest pause: replies to earlier packets then arrive, which without the flow would
+	// seem to come from a stranger.
+	deletionDelay = time.Second
 )
 
-// A pause separates two reads of the kernel's table.
+// A pause delays the next read of the kernel's table, after which flows are deleted.
 type pause struct {
 	timer   *time.Timer // fires when it is over
 	pace    throttle.Throttle
@@ -30,7 +30,7 @@ type pause struct {
 }
 
 func newPause() pause {
-	p := pause{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: answerTime}}
+	p := pause{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: deletionDelay}}
 	p.timer.Stop()
 	return p
 }
@@ -38,7 +38,7 @@ func newPause() pause {
 // begin starts the pause after an attempt that took so long.
 func (p *pause) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
-		p.backoff = wait.Backoff{Duration: answerTime, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
+		p.backoff = wait.Backoff{Duration: firstBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}
 	length := p.pace.Pause(took)
 	if failed {
