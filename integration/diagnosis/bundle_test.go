@@ -96,7 +96,7 @@ func TestBundleWithoutProxy(t *testing.T) {
 	got := unpack(t, strings.NewReader(output.Stdout))
 	for name, want := range expected {
 		switch name {
-		case "versions.txt", "sysctl.txt", "rules-kernel.nft", "rules-others.nft":
+		case "versions.txt", "sysctl.txt", "network.txt", "rules-kernel.nft", "rules-others.nft":
 			if !strings.Contains(got[name], want) {
 				t.Errorf("%s does not have %q", name, want)
 			}
