@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
@@ -20,7 +21,8 @@ const (
 )
 
 // explainsRandomPackets sends random packets, and checks that explain predicts what happens
-// to them, and that it is certain of all that are sent to a Service. Most are questions of
+// to them, and that it is certain of all that are sent to a Service, but where the order of two
+// programs' chains decides, which kernels without nfnetlink_hook do not tell. Most are questions of
 // the cells.
 func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	t.Helper()
@@ -43,7 +45,9 @@ func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 				return
 			}
 			verdicts[p.Result.Outcomes[0].Verdict]++
-			if toService && len(p.Result.Doubts) > 0 {
+			if toService && slices.ContainsFunc(p.Result.Doubts, func(d simulate.Doubt) bool {
+				return !strings.Contains(d.Why, "have the same priority at hook")
+			}) {
 				t.Fatalf("%s: not certain: %q", p.Packet, p.Result.Doubts)
 			}
 			batch[i] = p

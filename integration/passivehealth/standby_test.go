@@ -12,9 +12,12 @@ import (
 func TestStandbyServesWhilePrimaryIsUnresponsive(t *testing.T) {
 	s := newScene(t, "--passive-health-checks=avoid")
 	primary := s.servers[2]
+	stop := s.traffic()
+	s.verified()
 	s.service.Priorities = []int{1, 1, 0}
+	before := s.proxy.CountMessages("applied")
 	s.folder.Put("web", s.service)
-	s.awaitEach(primary)
+	s.proxy.AwaitMessages(before+1, "applied")
 	served := func(by ...string) {
 		t.Helper()
 		for i, w := range daemon.Transports() {
@@ -30,8 +33,6 @@ func TestStandbyServesWhilePrimaryIsUnresponsive(t *testing.T) {
 		}
 	}
 	served(primary.Name)
-	stop := s.traffic()
-	s.verified()
 	s.kill(primary)
 	s.awaitAll(messageUnresponsive, primary)
 	stop()
