@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 )
@@ -18,27 +19,26 @@ func (s endpointSlices) prioritized() bool {
 }
 
 // active returns the slices whose endpoints may serve the port, and the ready endpoints of the others
-// that are unresponsive or not. An endpoint that is ready and responsive comes before
-// one that terminates and still serves (KEP-1669), and responsive ones come before the others.
+// that are unresponsive or not. Responsive endpoints come before others, and of these the ready ones
+// before those that terminate and still serve (KEP-1669).
 func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 	active endpointSlices, avoided, standBy []netip.AddrPort,
 ) {
-	type rank struct {
-		unresponsive, terminating bool
-		priority                  uint8
+	unreplied := make(map[netip.AddrPort]struct{}, len(unresponsive))
+	for _, at := range unresponsive {
+		unreplied[at] = struct{}{}
 	}
-	var best *rank
+	replies := func(at netip.AddrPort) bool { _, no := unreplied[at]; return !no }
+	var best endpointRank
 	for i := range s {
 		for at, e := range s[i].endpointsOf(key) {
-			r := rank{slices.Contains(unresponsive, at), !e.Ready, s[i].Priority}
-			better := best == nil || cmp.Or(trueFirst(!r.unresponsive, !best.unresponsive),
-				trueFirst(!r.terminating, !best.terminating), cmp.Compare(r.priority, best.priority)) < 0
-			if better && (e.Ready || e.Serving && e.Terminating) {
-				best = &r
+			r := endpointRank{true, replies(at), e.Ready, s[i].Priority}
+			if (e.Ready || e.Serving && e.Terminating) && r.isBefore(best) {
+				best = r
 			}
 		}
 	}
-	if best == nil {
+	if !best.exists {
 		return s, nil, nil
 	}
 	for i := range s {
@@ -49,10 +49,10 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 		for at, e := range s[i].endpointsOf(key) {
 			switch {
 			case !e.Ready:
-			case slices.Contains(unresponsive, at):
-				avoided = append(avoided, at)
-			default:
+			case replies(at):
 				standBy = append(standBy, at)
+			default:
+				avoided = append(avoided, at)
 			}
 		}
 	}
@@ -63,8 +63,19 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 	return active, avoided, standBy
 }
 
+// An endpointRank is what decides which priority serves.
+type endpointRank struct {
+	exists, replies, ready bool
+	priority               uint8
+}
+
+func (r endpointRank) isBefore(o endpointRank) bool {
+	return cmp.Or(trueFirst(r.exists, o.exists), trueFirst(r.replies, o.replies), trueFirst(r.ready, o.ready),
+		cmp.Compare(r.priority, o.priority)) < 0
+}
+
 // endpointsOf ranges over the endpoints that offer the port, unless they are drained.
-func (s *EndpointSlice) endpointsOf(key portKey) func(yield func(netip.AddrPort, *Endpoint) bool) {
+func (s *EndpointSlice) endpointsOf(key portKey) iter.Seq2[netip.AddrPort, *Endpoint] {
 	return func(yield func(netip.AddrPort, *Endpoint) bool) {
 		if s.Drained {
 			return

@@ -150,7 +150,7 @@ func (s endpointSlices) standingBy(
 					reason = ReasonNotReady
 				case s[i].Drained:
 					reason = ReasonDrained
-				case slices.Contains(avoided, at):
+				case containsSorted(avoided, at):
 					reason = ReasonNone
 				}
 				out = append(out, EndpointExplanation{at, e, s[i].weight(), s[i].Managed, reason, reason, false})

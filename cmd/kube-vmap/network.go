@@ -7,9 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,31 +36,17 @@ func addNetwork(add problemAdder, loop *sync.Loop) error {
 // networkState returns how full connection tracking is, and in which families the node forwards; nil
 // if the kernel does not show it.
 func networkState() *nodestatus.Network {
-	tracked, err := sysctl("net/netfilter/nf_conntrack_count")
-	most, maxErr := sysctl("net/netfilter/nf_conntrack_max")
-	if err != nil || maxErr != nil {
+	tracked, most, err := conntrack.New(conntrack.Config{}).Usage()
+	if err != nil || most == 0 {
 		return nil
 	}
 	var forwarding []string
-	for f, name := range [...]string{model.IPv4: "net/ipv4/ip_forward", model.IPv6: "net/ipv6/conf/all/forwarding"} {
-		word := "off"
-		switch n, err := sysctl(name); {
-		case err != nil:
-			word = "not known"
-		case n != 0:
-			word = "on"
-		}
-		forwarding = append(forwarding, model.Family(f).String()+" "+word)
+	for _, f := range model.Families {
+		forwarding = append(forwarding, f.String()+" "+preflight.Forwarding("/proc", f))
 	}
-	return &nodestatus.Network{Tracked: tracked, TrackedMax: most, Forwarding: strings.Join(forwarding, ", ")}
-}
-
-func sysctl(name string) (int, error) {
-	text, err := os.ReadFile("/proc/sys/" + name)
-	if err != nil {
-		return 0, err
+	return &nodestatus.Network{
+		Tracked: int(tracked), TrackedMax: int(most), Forwarding: strings.Join(forwarding, ", "),
 	}
-	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
 // maxRuleset is how long to wait for the loop, which may wait for the kernel.

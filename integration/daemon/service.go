@@ -47,7 +47,7 @@ type Service struct {
 	// Weights are those of Endpoints, in their order; nil means the default. Endpoints of
 	// weight 0 are drained.
 	Weights []int
-	// Priorities are those of Endpoints, in their order; nil means the default.
+	// Priorities are the priorities of Endpoints, in their order; nil means the default.
 	Priorities []int
 	// EndpointSpec describes the endpoints, instead of Endpoints: hosts by name, each
 	// with its conditions and hints, such as "pod-1 pod-2/unready | remote-1/zone=a".

@@ -28,7 +28,7 @@ type piece struct {
 	commands, rules []string
 }
 
-// pieces are as people have them. Chains of nft stand for those of iptables, which has the same
+// pieces are as people have them. Chains of nft take the place of iptables', which has the same
 // hooks and priorities.
 var pieces = []piece{
 	{name: "docker", rules: []string{

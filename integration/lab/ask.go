@@ -28,8 +28,8 @@ func (h *Host) AskFrom(p model.Protocol, from, to netip.AddrPort, timeout time.D
 	return answer, nil
 }
 
-// AskTwice is [Host.AskFrom] with a second question over the same connection. The answer is the
-// second one, if the first question was answered.
+// AskTwice is [Host.AskFrom] with a second request over the same connection. The answer is the
+// second one, if the first request was answered.
 func (h *Host) AskTwice(p model.Protocol, from, to netip.AddrPort, timeout time.Duration) (answer Answer, err error) {
 	err = h.Do(func() (err error) {
 		flow, err := newFlow(p, from, to)

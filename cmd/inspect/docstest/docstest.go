@@ -3,6 +3,7 @@
 package docstest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A Command is a command line in a document.
@@ -57,6 +61,36 @@ func Commands(t testing.TB, top, program string) (found []Command) {
 		}
 	}
 	return found
+}
+
+// Check checks all commands that run a program, without running them: there are at least so many, and
+// each has a subcommand, flags and arguments that its root command accepts.
+func Check(t testing.TB, top, program string, least int, root func() *cobra.Command) {
+	t.Helper()
+	commands := Commands(t, top, program)
+	if len(commands) < least {
+		t.Errorf("only %d commands were found", len(commands))
+	}
+	for _, c := range commands {
+		if err := c.check(root()); err != nil {
+			t.Errorf("%s: %s %s: %v", c.Place, program, strings.Join(c.Args, " "), err)
+		}
+	}
+}
+
+func (c Command) check(root *cobra.Command) error {
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(c.Args)
+	if err != nil {
+		return fmt.Errorf("find the command: %w", err)
+	}
+	if err := cmd.ParseFlags(rest); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return fmt.Errorf("parse the flags of %s: %w", cmd.CommandPath(), err)
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil && c.Complete {
+		return fmt.Errorf("look at the arguments of %s: %w", cmd.CommandPath(), err)
+	}
+	return nil
 }
 
 // argsOf returns the arguments of the first program of a line, or of the one that kubectl exec

@@ -22,7 +22,7 @@ type Options struct {
 	From, To  string
 	Interface string // on which the packet arrives
 	Output    string // text, json, yaml
-	// Namespace is that of a Service that To or Name names.
+	// Namespace is of a Service that To or Name names.
 	Namespace string
 	// Packets are "FROM,TO" each, instead of From and To; Name is the Service that they are for.
 	Packets []string
@@ -57,7 +57,7 @@ func (o *Options) check() error {
 		nodestatus.CheckNames(append([]string{o.From, o.To, o.Name}, o.Packets...)))
 }
 
-// packets returns those of Packets.
+// packets returns the packets of the arguments.
 func (o Options) packets() (list []simulate.Packet, err error) {
 	if err := o.check(); err != nil {
 		return nil, err

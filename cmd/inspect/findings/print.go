@@ -16,7 +16,7 @@ type Summary struct {
 	Services int `json:"services"`
 	Problems int `json:"problems"`
 	Notices  int `json:"notices"`
-	// ObservedSeconds and NotObserved are those of [List].
+	// ObservedSeconds and NotObserved are as in [List].
 	ObservedSeconds float64  `json:"observedSeconds,omitempty"`
 	NotObserved     []string `json:"notObserved"`
 }

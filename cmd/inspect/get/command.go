@@ -51,9 +51,9 @@ func Help() string {
                    NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
                    NotProgrammed, Busy (lc: others have fewer active connections),
                    Gone (in no EndpointSlice, but with open connections), Avoided
-                   (it is unresponsive). One that is used may be (unresponsive), (possibly unresponsive), a terminating
-                   (fallback) or, with --observe, one that (refuses) with a reset or
-                   is (silent).
+                   (it is unresponsive). One that is used may be (unresponsive),
+                   (possibly unresponsive), a terminating (fallback) or, with
+                   --observe, one that (refuses) with a reset or is (silent).
                    With -o wide, FIELD is the field of an object that leads to the
                    REASON. SHARE is the part of new connections.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the

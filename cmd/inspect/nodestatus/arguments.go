@@ -17,7 +17,7 @@ func CheckObserve(d time.Duration) error {
 	return nil
 }
 
-// namespaceName is that of Kubernetes (RFC 1123), as are names of Services.
+// namespaceName is what Kubernetes accepts (RFC 1123), also as the name of a Service.
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // CheckNamespace returns an error unless a namespace can have the name; an empty one is valid.

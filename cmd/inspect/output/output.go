@@ -88,7 +88,7 @@ func Clean(s string) string {
 }
 
 // CleanText returns a text of several lines for a terminal: control characters, with which a node
-// or an object could write anything there, become question marks. So do those that reverse the
+// or an object could write anything there, are replaced by ?, and so are the ones that reverse the
 // order of others, and separators of lines and paragraphs.
 func CleanText(text string) string { return strings.Map(cleanRune, text) }
 

@@ -31,7 +31,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// colours are those of words, in small letters.
+// colours has the colours of words, in small letters.
 var colours = map[string]string{
 	"problem": red, "unknown": red, "false": red, "notice": yellow, "ok": green, "true": green,
 }
@@ -45,8 +45,8 @@ func Colour(word string, coloured bool) string {
 	return c + word + reset
 }
 
-// Width returns how many columns a text may have: those of the terminal, as far as its shell exports
-// them, and zero for no limit if the writer is not a terminal.
+// Width returns how many columns a text may have: as many as the terminal, if its shell exports that,
+// and zero for no limit if the writer is not a terminal.
 func Width(w io.Writer) int {
 	if !isTerminal(w) {
 		return 0

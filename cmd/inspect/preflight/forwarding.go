@@ -21,6 +21,17 @@ var forwardingSettings = [...]struct{ all, one string }{
 	model.IPv6: {"net.ipv6.conf.all.forwarding", "net.ipv6.conf.%s.force_forwarding"},
 }
 
+// Forwarding returns whether the node forwards packets of a family: "on", "off" or "not known".
+func Forwarding(proc string, f model.Family) string {
+	switch all, err := readSysctl(proc, forwardingSettings[f].all); {
+	case err != nil:
+		return "not known"
+	case all == "0":
+		return "off"
+	}
+	return "on"
+}
+
 // NotForwarding returns the interfaces from which the node forwards no packets of a family, each
 // with the sysctl that is 0. A kernel without the family has none.
 func NotForwarding(proc string, f model.Family) map[string]string {

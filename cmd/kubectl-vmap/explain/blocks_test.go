@@ -22,7 +22,7 @@ func sixWays(change func(*Way)) *Report {
 			w.Causes = []Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
 			w.Client.Node = "node-1"
 			w.Client.Answer = &answer.Answer{Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{{Sees: w.From}}}}}
-			w.Endpoints = []Endpoint{{Endpoint: answer.Endpoint{Address: addrPort(at).Addr().String(), Port: 8080, Probability: 1, Sees: w.From}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}
+			w.Endpoints = []Endpoint{{Endpoint: answer.Endpoint{Address: answer.AddrPort(at).Addr().String(), Port: 8080, Probability: 1, Sees: w.From}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}
 			change(&w)
 			r.Ways = append(r.Ways, w)
 		}

@@ -96,7 +96,7 @@ func (w *Way) addCause(c Cause) {
 // means all.
 func (w *Way) isIn(list []string) bool {
 	return len(list) == 0 || slices.Contains(list, w.To+"/"+w.Protocol) ||
-		slices.Contains(list, fmt.Sprintf("*:%d/%s", addrPort(w.To).Port(), w.Protocol))
+		slices.Contains(list, fmt.Sprintf("*:%d/%s", answer.AddrPort(w.To).Port(), w.Protocol))
 }
 
 // concerns reports whether a finding is about the way: about its port, family, and address.
@@ -109,7 +109,7 @@ func (w *Way) concerns(f *findings.Finding) bool {
 	switch {
 	case f.Reason == findings.Stale, f.Severity == nodestatus.SeverityNotice && f.Name == "":
 		return false
-	case isOfPort && f.Name != "" && of != port, err == nil && other != addrPort(w.To).Addr():
+	case isOfPort && f.Name != "" && of != port, err == nil && other != answer.AddrPort(w.To).Addr():
 		return false
 	case f.Reason == model.ProblemConflict && (len(f.Names) == 0 || !w.isIn(f.Names)):
 		return false

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
 
+	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
@@ -118,7 +119,7 @@ func sliceEndpoints(list []discoveryv1.EndpointSlice, s *corev1.Service) map[end
 			}
 			for _, e := range slice.Endpoints {
 				if len(e.Addresses) > 0 {
-					at := netip.AddrPortFrom(addr(e.Addresses[0]), uint16(*p.Port)) //nolint:gosec // validated by the API server
+					at := netip.AddrPortFrom(answer.Addr(e.Addresses[0]), uint16(*p.Port)) //nolint:gosec // validated
 					k := endpointKey{ptr.Deref(p.Name, ""), resolve.Protocol(ptr.Deref(p.Protocol, "")), at}
 					out[k] = out[k] || ptr.Deref(e.Conditions.Ready, true)
 				}
@@ -164,7 +165,7 @@ func (b *builder) lacking(d *nodestatus.Document) (out []string) {
 	for _, ip := range b.destination.Service.Spec.ClusterIPs {
 		for _, p := range b.destination.Service.Spec.Ports {
 			f := nodestatus.Frontend{Address: ip, Port: uint16(p.Port)} //nolint:gosec // validated by the API server
-			if at := f.At(string(resolve.Protocol(p.Protocol))); addr(ip).IsValid() && !has[at] {
+			if at := f.At(string(resolve.Protocol(p.Protocol))); answer.Addr(ip).IsValid() && !has[at] {
 				out = append(out, at)
 			}
 		}

@@ -80,16 +80,6 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 	return nil
 }
 
-func addr(text string) netip.Addr {
-	a, _ := netip.ParseAddr(text)
-	return a
-}
-
-func addrPort(text string) netip.AddrPort {
-	a, _ := netip.ParseAddrPort(text)
-	return a
-}
-
 // addEndpoint adds an endpoint. One that several outcomes lead to has the probability of
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
@@ -106,7 +96,7 @@ func (w *Way) addEndpoint(e Endpoint) {
 // locate sets the pod and node of an endpoint. Those that no EndpointSlice places on a node
 // are searched, if search is set.
 func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
-	at := addr(e.Address)
+	at := answer.Addr(e.Address)
 	if b.names[at].Node == "" && search {
 		o, err := b.Resolver.At(ctx, at)
 		if err != nil {
@@ -116,7 +106,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	}
 	e.Pod, e.On = b.pod(at), b.names[at].Node
 	switch {
-	case !slices.Contains(b.client.Addresses, addr(e.Sees)):
+	case !slices.Contains(b.client.Addresses, answer.Addr(e.Sees)):
 		e.Client = "node " + b.first // masquerade
 	case b.client.Kind != resolve.KindAddress:
 		e.Client = b.client.String()
@@ -199,8 +189,8 @@ const maxProbed = 32
 
 // packetAt returns the packet as it arrives at an endpoint.
 func (b *builder) packetAt(e *Endpoint, p resolve.Packet) resolve.Packet {
-	p.To = addrPort(e.At())
-	if seen := addr(e.Sees); seen != p.From {
+	p.To = answer.AddrPort(e.At())
+	if seen := answer.Addr(e.Sees); seen != p.From {
 		p.From, p.FromPort = seen, 0 // masquerade may change the port
 	}
 	return p
@@ -252,7 +242,7 @@ func (r *Report) responses() (sum answer.Responses) {
 
 // title returns an address and port with the pod that has it.
 func (b *builder) title(address string) string {
-	return titleOf(address, b.pod(addrPort(address).Addr()))
+	return titleOf(address, b.pod(answer.AddrPort(address).Addr()))
 }
 
 // pod returns the pod that has an address, "shop/web-1"; empty if none has.

@@ -76,7 +76,7 @@ func (b *builder) setArrivals(w *Way) {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
 			e.Why = "on node " + w.Client.Node + ": " + e.ReplyText(w.Client.Answer, e.masquerade)
-		case isOfService && !known[addrPort(e.At())]:
+		case isOfService && !known[answer.AddrPort(e.At())]:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.At())
 		}
 		e.Arrives = answer.InTurn(e.Arrives, back)

@@ -24,7 +24,7 @@ type fibResult struct {
 	source netip.Addr // RTA_PREFSRC
 }
 
-// routeHeader is the length of struct rtmsg, and hopHeader that of struct rtnexthop.
+// routeHeader and hopHeader are the lengths of struct rtmsg and struct rtnexthop.
 const routeHeader, hopHeader = 12, 8
 
 // ask looks up a route. With [unix.RTM_F_FIB_MATCH] the reply is the entry of the routing table,
@@ -203,8 +203,8 @@ func (n *Network) lookup(q simulate.RouteQuery) (r simulate.Route, err error) {
 }
 
 // hashIsKnown reports whether the kernel picks the same of several next hops for the packet as for
-// the query. The hash of an IPv6 packet has its flow label, and one of ports may be that of the
-// network card.
+// the query. The hash of an IPv6 packet has its flow label, and one of ports may come
+// from the network card.
 func (n *Network) hashIsKnown(q simulate.RouteQuery) bool {
 	return q.To.Is4() && q.From.IsValid() && n.Sysctl("net/ipv4/fib_multipath_hash_policy") == "0"
 }

@@ -83,7 +83,7 @@ func (w *walk) addReply(l *leaf) error {
 }
 
 // addLater walks what the client sends after the reply: its rules and the way may be others than
-// those of the first packet. A reply that is not tracked does not establish the connection.
+// for the first packet. A reply that is not tracked does not establish the connection.
 func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
 	if !w.answered.known && w.packet.Protocol == model.UDP {
 		return nil // it is one as the first

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"kube-vmap/model"
-
 	"kube-vmap/nft"
 )
 
@@ -231,7 +230,7 @@ func (w *walk) passHook(h Hook) error {
 }
 
 // passChains passes chains of one priority. Those of one table are in the order in which they were
-// added; the order of tables is not listed. If a chain stops or changes the packet, those of other
+// added; the order of tables is not listed. If a chain stops or changes the packet, chains of other
 // tables are also tried before it.
 func (w *walk) passChains(h Hook, chains []BaseChain, reordered bool) error {
 	for i, b := range chains {

@@ -11,18 +11,22 @@ import (
 // IsFull reports whether the kernel's table has so few entries left that new connections may be
 // dropped: less than a twentieth.
 func (c *Conntrack) IsFull() (bool, error) {
-	entries, most := uint32(0), uint32(0)
-	err := c.ask(request(msgUsage, 0, unix.AF_UNSPEC, nil), msgUsage, func(data []byte) {
+	entries, most, err := c.Usage()
+	return most > 0 && uint64(entries)*20 >= uint64(most)*19, err
+}
+
+// Usage returns how many entries the kernel's table has, and can have; zeros if the kernel does
+// not say.
+func (c *Conntrack) Usage() (entries, most uint32, err error) {
+	err = c.ask(request(msgUsage, 0, unix.AF_UNSPEC, nil), msgUsage, func(data []byte) {
 		entries, most = decodeUsage(data)
 	})
 	if err != nil {
-		return false, fmt.Errorf("read the size of connection tracking: %w", explainError(err))
+		return 0, 0, fmt.Errorf("read the size of connection tracking: %w", explainError(err))
 	}
-	return most > 0 && uint64(entries)*20 >= uint64(most)*19, nil
+	return entries, most, nil
 }
 
-// decodeUsage returns how many entries the table has, and can have; zeros if the message does
-// not have them.
 func decodeUsage(data []byte) (entries, most uint32) {
 	var d attr.Decoder
 	for kind, value := range d.Attributes(d.Body(data)) {

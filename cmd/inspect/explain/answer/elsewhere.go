@@ -19,7 +19,7 @@ func (a *Answer) locate(d *nodestatus.Document) {
 	if a.Interface == "" || a.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
 		return // this node sends the packet, or no other node translates it
 	}
-	from, isLinked := addr(a.client()), a.Via == ""
+	from, isLinked := Addr(a.client()), a.Via == ""
 	inRange, known := isPod(d, from)
 	nodes := endpointNodes(d)
 	e := &Elsewhere{Node: nodes[from.String()], Pod: inRange && !isLinked, Via: a.Via}
@@ -31,8 +31,8 @@ func (a *Answer) locate(d *nodestatus.Document) {
 	case isLinked && (inRange || !known):
 		return
 	}
-	question := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
-	e.Ask = []string{"kubectl vmap " + question, "kube-vmap " + question}
+	command := fmt.Sprintf("explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol)
+	e.Ask = []string{"kubectl vmap " + command, "kube-vmap " + command}
 	a.Elsewhere = e
 	if d != nil {
 		a.bypassReplies(from, d.Node, nodes)
@@ -78,7 +78,7 @@ func isPod(d *nodestatus.Document, a netip.Addr) (is, known bool) {
 	return is, known
 }
 
-// endpointNodes returns the nodes of addresses; a port that is gone has none.
+// endpointNodes returns the nodes of addresses; a port that was removed has none.
 func endpointNodes(d *nodestatus.Document) map[string]string {
 	nodes := map[string]string{}
 	for _, port := range d.EachPort() {
@@ -89,12 +89,14 @@ func endpointNodes(d *nodestatus.Document) map[string]string {
 	return nodes
 }
 
-func addr(text string) netip.Addr {
+// Addr returns the address that a text of an answer is, invalid if it is none.
+func Addr(text string) netip.Addr {
 	a, _ := netip.ParseAddr(text)
 	return a
 }
 
-func addrPort(text string) netip.AddrPort {
+// AddrPort returns the address and port that a text of an answer is, invalid if it is none.
+func AddrPort(text string) netip.AddrPort {
 	a, _ := netip.ParseAddrPort(text)
 	return a
 }

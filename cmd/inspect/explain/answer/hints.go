@@ -14,7 +14,7 @@ import (
 
 // addHints adds what the running process knows about the packet.
 func (a *Answer) addHints(d *nodestatus.Document) {
-	h := hinter{Answer: a, to: addrPort(a.To), document: d}
+	h := hinter{Answer: a, to: AddrPort(a.To), document: d}
 	if !d.Ready {
 		h.add("kube-vmap has not programmed everything yet")
 	}
@@ -42,14 +42,14 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 // ServiceAt returns the Service of a document that has the destination of the packet; nil if none
 // has.
 func (a *Answer) ServiceAt(d *nodestatus.Document) *nodestatus.Service {
-	s, _, _ := (&hinter{Answer: a, to: addrPort(a.To), document: d}).find()
+	s, _, _ := (&hinter{Answer: a, to: AddrPort(a.To), document: d}).find()
 	return s
 }
 
 // Concerns reports whether a Service has the address or the node port of the packet, or a problem
 // with the address. Hints are about no other Service.
 func (a *Answer) Concerns(d *nodestatus.Document, s *nodestatus.Service) bool {
-	h := hinter{Answer: a, to: addrPort(a.To), document: d}
+	h := hinter{Answer: a, to: AddrPort(a.To), document: d}
 	for i := range s.Ports {
 		if slices.ContainsFunc(s.Ports[i].Frontends, func(f nodestatus.Frontend) bool {
 			return f.Address == "" && f.Port == h.to.Port() || f.Address != "" && h.at(&f)
