@@ -71,11 +71,14 @@ const (
 	// VerdictBalance sends it to one of the endpoints that the policy selects.
 	VerdictBalance Verdict = iota
 	// VerdictReject refuses it, TCP with a reset and other protocols with "port
-	// unreachable": the cluster has no endpoint for it.
+	// unreachable": the cluster has no endpoint for it, and it is not held, or no longer.
 	VerdictReject
 	// VerdictDrop drops it silently: there are endpoints, but none that this node may
 	// use.
 	VerdictDrop
+	// VerdictHold drops the first packets of a connection until the cluster has an endpoint: the
+	// client sends them again.
+	VerdictHold
 )
 
 // Masquerade selects the connections whose source becomes the node's address.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -117,7 +118,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event decodes the next event and applies it.
 func (h *history) event() {
-	switch h.choose(13) {
+	switch h.choose(14) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -152,7 +153,24 @@ func (h *history) event() {
 		h.checkUnresponsive()
 	case 12:
 		h.changeSlice()
+	case 13:
+		h.checkHoldOver()
 	}
+}
+
+// checkHoldOver checks the result when the hold of all pools is over, and ends it by Services that do
+// not hold.
+func (h *history) checkHoldOver() {
+	h.check()
+	h.now.holdOver = true
+	h.m.SetHoldOver(slices.Collect(maps.Keys(h.programmed)))
+	h.check()
+	for _, s := range h.now.services {
+		s.Hold = 0
+		h.setService(s)
+	}
+	h.now.holdOver = false
+	h.check()
 }
 
 // checkUnresponsive checks the result while some pods are unresponsive.
@@ -264,8 +282,8 @@ func (h *history) service() Service {
 		s.Ports = append(s.Ports, ports[i])
 		ports = slices.Delete(ports, i, i+1) // a name occurs once
 	}
-	bits := h.choose(1 << 3)
-	s.PassiveChecks = PassiveChecks(bits >> 1)
+	bits := h.choose(1 << 4)
+	s.PassiveChecks, s.Hold = PassiveChecks(bits>>1&3), time.Duration(bits>>3)*time.Minute
 	if bits&1 > 0 {
 		h.addExternal(&s)
 	}

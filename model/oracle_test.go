@@ -22,6 +22,8 @@ type cluster struct {
 	nodeAddrs []netip.Addr
 	// unresponsive are unresponsive endpoints, by pool.
 	unresponsive map[Match][]netip.AddrPort
+	// holdOver means that no connection is held any longer.
+	holdOver bool
 }
 
 // expectation is the expected state of a cluster.
@@ -168,7 +170,7 @@ func oracleEqual(reported, is Frontend) bool {
 func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node, c.oracleUnresponsive(s, of[0].Match))
 	pool := &Pool{
-		Key: of[0].Match, Hairpin: got.hairpin,
+		Key: of[0].Match, Hold: s.Hold, Hairpin: got.hairpin,
 		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks, Avoided: got.avoided,
 	}
 	if pool.PassiveChecks == PassiveChecksDefault {
@@ -208,6 +210,8 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 			of[i].Verdict = VerdictBalance
 		case got.anyUsable:
 			of[i].Verdict = VerdictDrop
+		case s.Hold > 0 && !c.holdOver:
+			of[i].Verdict = VerdictHold
 		default:
 			of[i].Verdict = VerdictReject
 		}

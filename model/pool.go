@@ -44,6 +44,8 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
+	// Hold is [Service].Hold.
+	Hold time.Duration
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
 	// UDP, whose flows do not end by themselves, and for TCP if
@@ -83,7 +85,7 @@ func (p *Pool) equal(o *Pool) bool {
 // does not own it: whether it is of the same Service and maps to the same chain, whose name has
 // the affinity timeout.
 func (p *Pool) equalForSharers(o *Pool) bool {
-	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
+	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity && p.Hold == o.Hold &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

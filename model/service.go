@@ -80,6 +80,9 @@ type Service struct {
 	Scheduler Scheduler
 	// PassiveChecks is what to do about unresponsive endpoints.
 	PassiveChecks PassiveChecks
+	// Hold is how long new connections wait for an endpoint if there is none; zero means that they
+	// are rejected immediately.
+	Hold time.Duration
 	// HealthCheckNodePort is the port where load balancers check whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
@@ -106,7 +109,7 @@ func (s *Service) equal(o *Service) bool {
 		slices.Equal(s.ClusterIPs, o.ClusterIPs) && slices.Equal(s.ExternalIPs, o.ExternalIPs) &&
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
-		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks &&
+		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.Hold == o.Hold &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

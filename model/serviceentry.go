@@ -13,10 +13,11 @@ type serviceEntry struct {
 	service *Service        // nil while only slices are known
 	slices  []EndpointSlice // sorted by name
 	dirty   bool            // in ServiceMap.dirty
-	// By the key of their pool: shares that were set and still fit, and unresponsive
-	// endpoints that the pool still has.
+	// By the key of their pool: shares that were set and still fit, unresponsive endpoints that
+	// the pool still has, and pools that still have none, but whose hold is over.
 	shares       map[Match]PoolShares
 	unresponsive map[Match][]netip.AddrPort
+	holdOver     map[Match]struct{}
 
 	// What the last Changes computed:
 
@@ -101,6 +102,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	}
 	e.avoidUnresponsive(m.options.MaxAvoidedPercent)
 	e.useShares()
+	e.endHolds()
 	e.cache.dropUnused()
 	m.countNoLocal(e, +1)
 	m.updateHealth(e, view)

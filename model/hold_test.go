@@ -1,0 +1,52 @@
+package model
+
+import (
+	"testing"
+	"time"
+)
+
+// TestHoldUntilEndpointOrTooLong has an outage that lasts longer than the hold, and another one.
+func TestHoldUntilEndpointOrTooLong(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold = time.Minute }))
+		expect := func(when string, want Verdict) {
+			t.Helper()
+			m.Changes()
+			for _, kind := range []Kind{KindClusterIP, KindNodePort, KindExternalIP, KindLoadBalancerIP} {
+				if got := m.claims.winners[webMatch(kind, f, p)].Verdict; got != want {
+					t.Errorf("%s: verdict %d of %s, want %d", when, got, kind, want)
+				}
+			}
+		}
+		over := func() { m.SetHoldOver([]Match{webMatch(KindClusterIP, f, p)}) }
+
+		expect("without endpoints", VerdictHold)
+		over()
+		expect("after the hold", VerdictReject)
+		m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold = time.Hour }))
+		expect("after another change", VerdictReject)
+		m.SetSlice(webSlice(f, p, ready(1)))
+		expect("with an endpoint", VerdictBalance)
+		over() // too late
+		expect("with an endpoint", VerdictBalance)
+		m.SetSlice(webSlice(f, p))
+		expect("in the next outage", VerdictHold)
+	})
+}
+
+// TestDropIsNotHeld has an endpoint on another node only, which the policy excludes: the client is
+// to try another node.
+func TestDropIsNotHeld(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(changed(webAllKinds(p, f), func(s *Service) {
+			s.Hold, s.InternalPolicy = time.Minute, PolicyLocal
+		}))
+		m.SetSlice(webSlice(f, p, ready(1).on(there)))
+		m.Changes()
+		if got := m.claims.winners[webMatch(KindClusterIP, f, p)].Verdict; got != VerdictDrop {
+			t.Errorf("verdict %d, want VerdictDrop", got)
+		}
+	})
+}
