@@ -32,6 +32,7 @@ const (
 	ChainSourcePort // source-port: masquerades, with a source port by protocol
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
+	ChainHold           // hold: records who waits for an endpoint, and drops
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
 	ChainStickyNew      // sticky-new: the same for a client that has just been remembered, then goes to sticky-endpoint
@@ -141,6 +142,7 @@ var chainSchema = [chainKinds]struct {
 	ChainSourcePort:        {"source-port", MeansMasquerades},
 	ChainReject:            {"reject-chain", MeansRejects},
 	ChainEndpoint:          {"ep", MeansTranslates},
+	ChainHold:              {"hold", MeansHolds},
 	ChainStickyEndpoint:    {"sticky-endpoint", MeansTranslates},
 	ChainStickyClient:      {"sticky-client", MeansRemembers},
 	ChainStickyNew:         {"sticky-new", MeansRemembers},

@@ -69,8 +69,8 @@ func Forget(id SetID, list []Client) DeleteElements {
 // miss some.
 func IsFull(counters int) bool { return counters >= MaxConnectionCounts*15/16 }
 
-// UncountedMatches returns the destinations of elements of [SetUncounted].
-func UncountedMatches(f model.Family, elements []Element) []model.Match {
+// Matches returns the destinations in elements of a set whose key is one.
+func Matches(f model.Family, elements []Element) []model.Match {
 	list := make([]model.Match, len(elements))
 	for i := range elements {
 		list[i] = elements[i].Key.match(f)

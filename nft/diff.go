@@ -11,7 +11,7 @@ func (r *Ruleset) Tables() Tables {
 	var t Tables
 	for _, f := range model.Families {
 		t[f] = NewTable()
-		t[f].Counters, t[f].Protected = [Counters]bool{true, true, true}, r.config.Protect
+		t[f].Counters, t[f].Protected = [Counters]bool{true, true, true, true}, r.config.Protect
 	}
 	for _, id := range r.chains() {
 		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.Hook(), Rules: r.fingerprints(id)}

@@ -52,6 +52,7 @@
 //	source-port              -                             masquerades, with a source port by protocol
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N
+//	hold                     -                             records who waits for an endpoint, and drops
 //	sticky-endpoint          -                             translates to the endpoint whose number the packet has
 //	sticky-client            -                             looks up the number that is remembered for the client
 //	sticky-new               -                             the same for a client that has just been remembered
@@ -73,7 +74,7 @@
 //	local-services           daddr . proto . dport : verdict               the same for others, policy Local
 //	node-ports               proto . dport : verdict                       node ports
 //	local-node-ports         proto . dport : verdict                       the same for others, policy Local
-//	no-endpoint-services     daddr . proto . dport : verdict               frontends without endpoints: reject or drop
+//	no-endpoint-services     daddr . proto . dport : verdict               frontends without endpoints: reject, drop or hold
 //	no-endpoint-node-ports   proto . dport : verdict                       the same for node ports
 //	service-ips              daddr . proto . dport : address               the ClusterIP behind an external address
 //	node-port-service-ips    proto . dport : address                       the ClusterIP behind a node port
@@ -91,6 +92,8 @@
 //	affinity                 client . daddr . proto . dport : number       by packets: remembered clients
 //	connections              original daddr . proto . original dport . daddr . dport  by packets: counters
 //	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
+//	held                     daddr . proto . dport                         by packets: frontends whose connections are held
+//	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //
 // The files, in the order of the data:

@@ -178,9 +178,13 @@ func external(k model.Kind) model.Kind {
 
 func (r *tableReader) unserved(e *Element) {
 	f := r.frontend(e)
-	f.Verdict = model.VerdictReject
-	if e.Value.Verdict == VerdictDrop {
+	switch {
+	case e.Value.Verdict == VerdictDrop:
 		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
+	case e.Value.Chain.Kind == ChainHold:
+		f.Verdict = model.VerdictHold
+	default:
+		f.Verdict = model.VerdictReject
 	}
 	if f.IsClusterIP() {
 		f.Pool = r.pool(f.Match) // other addresses may still map to it

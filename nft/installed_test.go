@@ -20,7 +20,7 @@ func readable(s InstalledFrontend) string {
 		kind = model.KindExternalIP
 	}
 	switch s.Verdict {
-	case model.VerdictReject:
+	case model.VerdictReject, model.VerdictHold:
 		policy = "unknown"
 	case model.VerdictDrop: // samples have some of Cluster policy, which the model never drops
 		policy = fmt.Sprint(model.PolicyLocal)

@@ -8,7 +8,7 @@ import (
 )
 
 // ownKinds appends the kinds of sets that have an element of this frontend alone, in the
-// order of the kinds: where its connections go, or that they are rejected or dropped; the
+// order of the kinds: where its connections go, or that they are rejected, dropped or held; the
 // ClusterIP and port behind another address; and that access is restricted.
 func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
@@ -45,8 +45,11 @@ func (p *frontendState) ownValue(kind SetKind) Value {
 	case SetLocalServices, SetLocalNodePorts:
 		return goesTo(p.balancer(ChainID{Kind: ChainService, Local: true, NodePort: p.nodePort()}))
 	case SetNoEndpointServices, SetNoEndpointNodePorts:
-		if p.Verdict == model.VerdictDrop {
+		switch p.Verdict {
+		case model.VerdictDrop:
 			return Value{Verdict: VerdictDrop}
+		case model.VerdictHold:
+			return goesTo(ChainID{Family: p.Match.Family, Kind: ChainHold})
 		}
 		return goesTo(ChainID{Family: p.Match.Family, Kind: ChainReject})
 	case SetServiceIPs, SetNodePortServiceIPs:

@@ -30,6 +30,8 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 		return c.externalLocalRules(id, fam)
 	case ChainBalance:
 		return id.balanceRules(fam)
+	case ChainHold:
+		return holdRules(id.Family)
 	case ChainEndpoint:
 		return id.endpointRules(fam)
 	case ChainStickyEndpoint:

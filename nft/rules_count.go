@@ -102,12 +102,13 @@ const (
 	CounterAffinityFull    Counter = iota // connections whose client could not be remembered
 	CounterConnectionsFull                // connections that could not be counted
 	CounterUnanswered                     // first packets of connections that were sent again
+	CounterHeld                           // packets of connections that were held
 	Counters
 )
 
 // String returns the counter's name in the table.
 func (c Counter) String() string {
-	return [Counters]string{"affinity-full", "connections-full", "unanswered"}[c]
+	return [Counters]string{"affinity-full", "connections-full", "unanswered", "held"}[c]
 }
 
 // countIn counts a connection in a named counter.

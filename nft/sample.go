@@ -68,5 +68,6 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	}
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
 	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
-	return out
+	held := model.Match{Family: f, Addr: addr, Protocol: model.TCP, Port: 3}
+	return append(out, model.Frontend{Match: held, Verdict: model.VerdictHold, Pool: &model.Pool{Key: held}})
 }

@@ -37,6 +37,8 @@ const (
 	SetAffinity                            // the number of the endpoint that a client has
 	SetConnections                         // connections by destination and endpoint, with [Config].CountConnections
 	SetUncounted                           // frontends whose connections are not counted for now
+	SetHeld                                // frontends whose connections were held lately
+	SetWaiting                             // the clients of these connections
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
 )
@@ -96,6 +98,9 @@ var setSchema = [setKinds]struct {
 	SetUncounted: {"uncounted", Layout{
 		Key: originalKey, limit: MaxConnectionCounts, timeout: true, expires: UncountedTime,
 	}},
+	SetHeld:    {"held", Layout{Key: frontendKey, limit: MaxHeld, timeout: true, expires: HeldTime}},
+	SetWaiting: {"waiting", Layout{Key: clientAndFrontend, limit: MaxHeld, timeout: true, expires: WaitingTime}},
+
 	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
 }
 

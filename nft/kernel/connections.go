@@ -48,5 +48,5 @@ func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	if err != nil {
 		return nil, unlessMissing(err, "read uncounted frontends of "+nft.FamilyName(f))
 	}
-	return nft.UncountedMatches(f, elements), nil
+	return nft.Matches(f, elements), nil
 }

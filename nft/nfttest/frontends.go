@@ -33,7 +33,7 @@ func Frontends(n int) []model.Frontend {
 }
 
 // Service returns the frontends of Service number i: with one to five endpoints, refused,
-// dropped, or with more endpoints than slots; of every scheduler, with affinity or
+// dropped, held, or with more endpoints than slots; of every scheduler, with affinity or
 // without; and reached from inside only, or by all kinds of addresses, under either
 // policy.
 func Service(f model.Family, i int) []model.Frontend {
@@ -86,6 +86,7 @@ func poolOf(f model.Family, i int) *model.Pool {
 	switch {
 	case i%11 == 7 || i%11 == 8:
 		endpoints = 0
+		p.Hold = time.Duration(i%2) * time.Minute
 	case i == 9 || i == 10:
 		endpoints = moreThanSlots
 	}
@@ -130,6 +131,8 @@ func Verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 		return model.VerdictBalance
 	case len(p.Cluster) > 0:
 		return model.VerdictDrop
+	case p.Hold > 0:
+		return model.VerdictHold
 	}
 	return model.VerdictReject
 }

@@ -33,7 +33,7 @@ func TestDecodeReturnsTheEncodedState(t *testing.T) {
 		}
 		want := rules.Tables()
 		for _, f := range model.Families {
-			if got[f].Counters != [nft.Counters]bool{true, true, true} {
+			if got[f].Counters != [nft.Counters]bool{true, true, true, true} {
 				t.Errorf("%d Services, %s: there is no counter", n, nft.FamilyName(f))
 			}
 			if !reflect.DeepEqual(got[f].Chains, want[f].Chains) {

@@ -105,7 +105,7 @@ func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	if s == nil {
 		return nil, nil
 	}
-	return nft.UncountedMatches(f, s.list()), nil
+	return nft.Matches(f, s.list()), nil
 }
 
 // Counters returns zeros: Connect counts without a limit.

@@ -1,0 +1,56 @@
+package nft
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// A connection to a Service that holds ([model.VerdictHold]) is dropped before connection tracking
+// confirms it. No entry stays behind, so the transaction that adds an endpoint decides about the
+// next packet of the client.
+//
+//	map no-endpoint-services   10.96.0.10 . tcp . 80 : goto hold
+//	set held                   10.96.0.10 . tcp . 80 expires 1m12s
+//	set waiting                192.0.2.7 . 10.96.0.10 . tcp . 80 expires 20s
+//
+// Frontends have a set of their own: clients, whose addresses may be forged, fill only the other
+// one, and cannot hide that somebody waits for a frontend.
+
+const (
+	// HeldTime is how long a frontend remains in [SetHeld] after the last packet.
+	HeldTime = 90 * time.Second
+	// WaitingTime is how long a client remains in [SetWaiting] after its last packet. A client of TCP
+	// sends its first packet again after 1, 3, 7, 15 and 31 s, and a sixth time 32 s later.
+	WaitingTime = 35 * time.Second
+	// MaxHeld is how many frontends, and how many clients, are recorded in each family. To list a set
+	// that packets fill costs the kernel the square of its size; see [MaxConnectionCounts].
+	MaxHeld = 1 << 16
+)
+
+// holdRules record the frontend and the client, and drop the packet. If a set is full, its rule
+// does not match.
+func holdRules(f model.Family) []Rule {
+	return []Rule{
+		{countIn(CounterHeld)},
+		{withPorts(), renew(SetID{Family: f, Kind: SetHeld})},
+		{withPorts(), renew(SetID{Family: f, Kind: SetWaiting})},
+		{drop()},
+	}
+}
+
+// renew adds the packet's key to the set, or restarts its timeout.
+func renew(id SetID) Statement {
+	load, _ := loadKey(id, pick{})
+	return Statement{
+		Text: fmt.Sprintf("update @%s { %s }", id.Name(), lookup(id, pick{})),
+		sets: []SetID{id},
+		Expressions: append(load, &expr.Dynset{
+			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_UPDATE,
+		}),
+	}
+}
