@@ -46,10 +46,11 @@ func AddUncounted(f model.Family, list []model.Match) AddElements {
 	return op
 }
 
-// A Client is a client that an affinity map remembers.
+// A Client is a client that a set records, such as an affinity map.
 type Client struct {
-	Addr netip.Addr
-	// Destination is the [model.Pool].Key of the Service port.
+	Addr netip.Addr // invalid in [SetHeld]
+	// Destination is the [model.Pool].Key of the Service port; in [SetHeld] and [SetWaiting] it is
+	// the original destination.
 	Destination model.Match
 	Expires     time.Duration // from now
 }

@@ -193,11 +193,14 @@ func (e *edit) rewriteChain(id ChainID) {
 	e.rewrite[id] = struct{}{}
 }
 
-// rewriteReadersOf replaces the rules of the chain that has one rule for each set of the
-// kind, because the set is added or deleted.
+// rewriteReadersOf replaces the rules of the chain that depend on whether the set exists, because
+// it is added or deleted.
 func (e *edit) rewriteReadersOf(id SetID) {
-	if id.Kind == SetAllowedSources {
+	switch id.Kind {
+	case SetAllowedSources:
 		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})
+	case SetHeld:
+		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterOutput})
 	}
 }
 

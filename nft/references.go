@@ -52,8 +52,8 @@ func newReferenceCache(c *Config) *referenceCache {
 	return &referenceCache{config: c, known: map[ChainID][]reference{}}
 }
 
-// of lists what the rules of the chain refer to. The sets of AllowedSources, which the
-// rules of SourceCheck depend on, are not among it: see [SetID.readBy].
+// of lists what the rules of the chain refer to, but not what rules refer to that depend on the
+// existence of a set: see [SetID.readBy].
 func (c *referenceCache) of(id ChainID) []reference {
 	list, known := c.known[id]
 	if !known {
@@ -79,7 +79,13 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 			continue
 		}
 		reads := slices.Contains(cache.of(c), reference{set: id, isSet: true})
-		if reads || id.Kind == SetAllowedSources && c.Kind == ChainSourceCheck {
+		switch c.Kind {
+		case ChainSourceCheck:
+			reads = reads || id.Kind == SetAllowedSources
+		case ChainFilterOutput: // if a Service holds
+			reads = reads || id.Kind == SetNoEndpointNodePorts || id.Kind == SetNodeIPs
+		}
+		if reads {
 			out = append(out, c)
 		}
 	}

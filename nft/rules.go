@@ -52,11 +52,11 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	case ChainCount:
 		return countRules(id.Family)
 	}
-	return c.baseRules(id, fam)
+	return c.baseRules(id, fam, has)
 }
 
 // baseRules returns the rules of a chain that every table has.
-func (c *Config) baseRules(id ChainID, fam *family) []Rule {
+func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule {
 	by := func(kind SetKind) Statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	switch id.Kind {
@@ -92,7 +92,12 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 			{newConnection(), notTranslated(), in(set(SetNodeIPs)), by(SetNoEndpointNodePorts)},
 		}
 	case ChainFilterForward, ChainFilterOutput:
-		return append(c.exemptProbes(id), Rule{newConnection(), goTo(id.as(ChainServiceCheck))})
+		rules := c.exemptProbes(id)
+		if id.Kind == ChainFilterOutput && has(set(SetHeld)) {
+			// In filter-input, connection tracking has confirmed what the node sends to itself.
+			rules = append(rules, Rule{newConnection(), notTranslated(), in(set(SetNodeIPs)), by(SetNoEndpointNodePorts)})
+		}
+		return append(rules, Rule{newConnection(), goTo(id.as(ChainServiceCheck))})
 	case ChainNATPostrouting:
 		return c.postroutingRules(id.Family, set(SetHairpin))
 	case ChainServiceCheck:

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/sync/follow/connections"
 	"kube-vmap/sync/follow/flows"
 	"kube-vmap/sync/follow/healthcheck"
+	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/leastconn"
 	"kube-vmap/sync/follow/localhost"
 	"kube-vmap/sync/follow/passivehealth"
@@ -44,7 +45,10 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull,
 		}),
 	}
-	out = append(out, p.passiveHealth(m))
+	over := make(chan []model.Match)
+	p.loop.HoldOver = over
+	out = append(out, p.passiveHealth(m),
+		hold.New(hold.Config{Kernel: p.handles.take(), Over: over, Recorder: recorder, Log: p.log}))
 	if p.config.CountConnections {
 		c := connections.New(connections.Config{Kernel: p.handles.take(), Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)

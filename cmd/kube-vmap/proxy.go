@@ -52,7 +52,7 @@ type proxy struct {
 type handles struct{ unused []*kernel.Kernel }
 
 // maxHandles is how many parts use one, with all options.
-const maxHandles = 8
+const maxHandles = 9
 
 // take returns a handle that no other part has.
 func (h *handles) take() *kernel.Kernel {

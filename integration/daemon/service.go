@@ -56,6 +56,8 @@ type Service struct {
 	// Affinity is how long a client keeps its endpoint; 0 means no affinity.
 	Affinity  time.Duration
 	Scheduler string // the annotation; none if empty
+	// Hold is how long connections wait for an endpoint; 0 means that they do not.
+	Hold time.Duration
 	// LocalInside and LocalOutside set internalTrafficPolicy and externalTrafficPolicy
 	// to Local.
 	LocalInside, LocalOutside bool
@@ -118,8 +120,12 @@ func (s Service) object() *corev1.Service {
 	if !s.Created.IsZero() {
 		out.CreationTimestamp = metav1.NewTime(s.Created)
 	}
+	out.Annotations = map[string]string{}
 	if s.Scheduler != "" {
-		out.Annotations = map[string]string{"kube-vmap.io/scheduler": s.Scheduler}
+		out.Annotations["kube-vmap.io/scheduler"] = s.Scheduler
+	}
+	if s.Hold != 0 {
+		out.Annotations["kube-vmap.io/hold"] = s.Hold.String()
 	}
 	s.setAddresses(out)
 	s.setPolicies(&out.Spec)

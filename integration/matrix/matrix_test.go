@@ -101,8 +101,13 @@ func matrixServices(sets []endpointSet) []daemon.Service {
 				Number: serviceOf(i, j), EndpointSpec: set.endpoints,
 				LocalOutside: p.externalLocal, LocalInside: p.internalLocal,
 			}
-			if s.Scheduler = set.choice; set.choice == "affinity" {
-				s.Scheduler, s.Affinity = "", time.Duration(1+j)*time.Hour
+			switch set.choice {
+			case "affinity":
+				s.Affinity = time.Duration(1+j) * time.Hour
+			case "hold":
+				s.Hold = 10 * time.Minute
+			default:
+				s.Scheduler = set.choice
 			}
 			all = append(all, s)
 		}

@@ -45,7 +45,7 @@ pod     -> external   | SNAT, all        | own, local     | SNAT, all
 // (silent). It covers kube-proxy's TestNoEndpointsReject, TestInternalTrafficPolicy and
 // TestTerminatingEndpoints*. Pods are endpoints on this node, remotes on the other one.
 // Those of weight 0 are drained. There are Services for each word of the second column: a
-// scheduler, or session affinity; the table of spreads has which of the hosts answers.
+// scheduler, session affinity, or a hold; the table of spreads has which of the hosts answers.
 const endpoints = `
 there are                                                             | chosen by            | all                  | local
 
@@ -58,6 +58,7 @@ remote-1                                                              | random a
 remote-1/terminating remote-2/terminated                              | random               | remote-1             | silent
 pod-1/terminated pod-2/unready remote-1/terminated remote-2/unready   | random               | refused              | refused
 none                                                                  | random               | refused              | refused
+none                                                                  | hold                 | silent               | silent
 pod-1/weight=1 pod-2/weight=3 remote-1/weight=2 remote-2/weight=0     | ` + everyChoice + ` | pod-1 pod-2 remote-1 | pod-1 pod-2
 pod-1/weight=0 pod-2/weight=0 remote-1/weight=3                       | random affinity      | remote-1             | silent
 pod-1/weight=0 pod-2/terminating remote-1/weight=0                    | affinity lc          | pod-2                | pod-2

@@ -26,8 +26,8 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 	return nft.SortConnections(list), nil
 }
 
-// Clients calls each with the clients that an affinity map remembers. A missing map has no
-// clients. While the map changes, some may be missing or repeated.
+// Clients calls each with the clients that an affinity map, [nft.SetHeld] or [nft.SetWaiting] has.
+// A missing set has none. While the set changes, some may be missing or repeated.
 func (k *Kernel) Clients(id nft.SetID, each func(nft.Client)) error {
 	err := k.dumpSet(id, func(m netlink.Message) error { return wire.DecodeClients(id, m.Data, each) })
 	return unlessMissing(err, "read clients of "+nft.FamilyName(id.Family))

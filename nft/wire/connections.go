@@ -121,7 +121,8 @@ func match(f model.Family, b []byte) model.Match {
 	}
 }
 
-// DecodeClients calls each with the clients that a message of a dump of an affinity map holds.
+// DecodeClients calls each with the clients that a message of a dump of a set holds, whose key is a
+// frontend, after a client or alone.
 func DecodeClients(id nft.SetID, data []byte, each func(nft.Client)) error {
 	var d decoder
 	for element := range d.list(data) {
@@ -136,7 +137,7 @@ func DecodeClients(id nft.SetID, data []byte, each func(nft.Client)) error {
 				c.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
 			}
 		}
-		if d.Err() == nil && c.Addr.IsValid() {
+		if d.Err() == nil && c.Destination.Addr.IsValid() {
 			each(c)
 		}
 	}
@@ -146,14 +147,17 @@ func DecodeClients(id nft.SetID, data []byte, each func(nft.Client)) error {
 	return nil
 }
 
-// client reads a key of [nft.SetAffinity], as [decoder.key] does, but without a handle for
+// client reads a key of a frontend, with a client or not, as [decoder.key] does, but without a handle for
 // each client.
 func (d *decoder) client(id nft.SetID, c *nft.Client, b []byte) {
 	if uint32(len(b)) != id.KeyLen() {
 		d.Fail(errLayout)
 		return
 	}
-	n := nft.FieldClient.Len(id.Family)
-	c.Addr, _ = netip.AddrFromSlice(b[:n])
-	c.Destination = match(id.Family, b[n:])
+	if id.Layout().Key[0] == nft.FieldClient {
+		n := nft.FieldClient.Len(id.Family)
+		c.Addr, _ = netip.AddrFromSlice(b[:n])
+		b = b[n:]
+	}
+	c.Destination = match(id.Family, b)
 }

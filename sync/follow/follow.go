@@ -6,6 +6,7 @@
 //	affinity       evicts clients with session affinity where the map is nearly full
 //	leastconn      steers new connections to the endpoints with the fewest
 //	passivehealth  finds unresponsive endpoints
+//	hold           ends the hold of connections that waited for an endpoint for too long
 //	healthcheck    serves health check node ports
 //	localhost      serves node ports on localhost
 //

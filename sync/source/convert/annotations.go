@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,7 +15,7 @@ import (
 // Keys are the labels and annotations that [Service] and [Slice] read. An object needs no others.
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
-	annotationScheduler, annotationPassiveChecks,
+	annotationScheduler, annotationPassiveChecks, annotationHold,
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
 
@@ -90,6 +91,30 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 		}
 	}
 	return model.PassiveChecksDefault, errPassiveChecks
+}
+
+// annotationHold is how long connections to a Service without an endpoint wait for one.
+const annotationHold = "kube-vmap.io/hold"
+
+// The shortest and the longest hold.
+const (
+	minHold = time.Second
+	maxHold = 10 * time.Minute
+)
+
+var errHold = errors.New(`must be a duration from 1s to 10m, such as "30s"; connections are not held`)
+
+// parseHold returns how long connections wait; zero, which an empty value means, or with an error,
+// if they do not.
+func parseHold(value string) (time.Duration, error) {
+	if value == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d < minHold || d > maxHold {
+		return 0, errHold
+	}
+	return d, nil
 }
 
 // weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is set

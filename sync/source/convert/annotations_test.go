@@ -3,6 +3,7 @@ package convert
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -61,6 +62,23 @@ func TestAnnotationsOfService(t *testing.T) {
 		if got, err := ParseScheduler(s.String()); got != s || err != nil {
 			t.Errorf("%s: got %s, %v", s, got, err)
 		}
+	}
+}
+
+func TestHoldOfService(t *testing.T) {
+	const hold = "kube-vmap.io/hold"
+	for value, want := range map[string]time.Duration{
+		"": 0, "1s": time.Second, "30s": 30 * time.Second, "1m30s": 90 * time.Second, "10m": 10 * time.Minute,
+		"999ms": -1, "10m1s": -1, "-1s": -1, "30": -1, "1h": -1, "NaN": -1, " 5s": -1, strings.Repeat("9", 1000) + "s": -1,
+	} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = map[string]string{hold: value} }))
+		s, text := wantService(), ""
+		if want < 0 {
+			want, text = 0, "1s to 10m"
+		}
+		s.Hold = want
+		check(t, value, s, got)
+		checkAnnotation(t, value, errs, hold, text)
 	}
 }
 

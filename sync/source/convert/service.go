@@ -48,6 +48,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Affinity:       f.affinity(&s.Spec),
 		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
 		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
+		Hold:           annotation(&f, s.Annotations, annotationHold, parseHold),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 

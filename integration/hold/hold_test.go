@@ -1,0 +1,161 @@
+package hold
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+const (
+	// try is the time-out of one attempt over protocols that do not repeat packets here.
+	try = 500 * time.Millisecond
+	// patience is the time-out of a client of TCP, which repeats its first packet after 1 and 3 s.
+	patience = time.Minute
+)
+
+// A scene is a Service that holds, with a server that is not its endpoint yet, and clients of all
+// kinds.
+type scene struct {
+	*testing.T
+	lab     *lab.Lab
+	server  *lab.Host
+	service daemon.Service
+	folder  *daemon.Folder
+	proxy   *daemon.Daemon
+	kernel  *kernel.Kernel
+}
+
+func newScene(t *testing.T, hold time.Duration) *scene {
+	t.Parallel()
+	l, servers := daemon.NewLab(t, 2, 0)
+	f := daemon.NewFolder(t, l)
+	s := &scene{
+		T: t, lab: l, server: servers[0], folder: f,
+		service: daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds, Hold: hold},
+	}
+	f.Put("web", s.service)
+	s.proxy, s.kernel = daemon.Start(t, l.Node, f), labtest.Kernel(t, l.Node.Host)
+	return s
+}
+
+// A client connects to one frontend over one transport.
+type client struct {
+	host *lab.Host
+	kind model.Kind
+	daemon.Transport
+}
+
+func (c client) String() string { return fmt.Sprintf("%s to %s over %s", c.host.Name, c.kind, c.Transport) }
+
+// clients are a pod, the node and a host outside, each at every frontend over every transport.
+func (s *scene) clients() (all []client) {
+	for _, h := range []*lab.Host{s.lab.Pods[1].Host, s.lab.Node.Host, s.lab.Outside} {
+		for _, k := range daemon.Kinds {
+			for _, w := range daemon.Transports() {
+				all = append(all, client{h, k, w})
+			}
+		}
+	}
+	return all
+}
+
+// ask asks once.
+func (s *scene) ask(c client, timeout time.Duration) (lab.Answer, error) {
+	return c.host.AskFresh(c.Protocol, netip.Addr{}, s.service.AddrPort(s.lab.Node, c.Family, c.kind, 0), timeout)
+}
+
+// untilAnswered asks until a server replies: TCP once, since its client repeats packets. No attempt
+// may be refused.
+func (s *scene) untilAnswered(c client) error {
+	timeout := patience
+	if c.Protocol != model.TCP {
+		timeout = try
+	}
+	for {
+		a, err := s.ask(c, timeout)
+		switch {
+		case err != nil || a.Outcome == lab.Answered && a.By == s.server.Name:
+			return err
+		case a.Outcome != lab.TimedOut || c.Protocol == model.TCP:
+			return fmt.Errorf("%s: %s", c, a)
+		case s.Context().Err() != nil:
+			return s.Context().Err()
+		}
+	}
+}
+
+// waiting counts the clients that the kernel has recorded.
+func (s *scene) waiting() (n int) {
+	for _, f := range model.Families {
+		id := nft.SetID{Family: f, Kind: nft.SetWaiting}
+		if err := s.kernel.Clients(id, func(nft.Client) { n++ }); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return n
+}
+
+// TestConnectionsWaitForEndpoint has clients of all kinds wait until there is an endpoint.
+func TestConnectionsWaitForEndpoint(t *testing.T) {
+	s := newScene(t, 10*time.Minute)
+	var group errgroup.Group
+	recorded := map[string]bool{}
+	for _, c := range s.clients() {
+		to := s.service.AddrPort(s.lab.Node, c.Family, c.kind, 0)
+		recorded[fmt.Sprint(c.host.Name, to, c.Protocol)] = true
+		group.Go(func() error { return s.untilAnswered(c) })
+	}
+	eventually.Holds(t, "every client is recorded", func() bool { return s.waiting() >= len(recorded) })
+	s.service.Endpoints = []*lab.Host{s.server}
+	s.folder.Put("web", s.service)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConnectionsAreRejectedAfterHold has an outage that lasts longer than the hold, and another one.
+func TestConnectionsAreRejectedAfterHold(t *testing.T) {
+	s := newScene(t, time.Second)
+	all := s.clients()
+	s.proxy.Ignore("connections no longer held")
+	each := func(want lab.Outcome) {
+		t.Helper()
+		var group errgroup.Group
+		for _, c := range all {
+			group.Go(func() error {
+				return eventually.Try(t.Context(), func() error {
+					a, err := s.ask(c, try)
+					if err == nil && a.Outcome != want {
+						err = fmt.Errorf("%s: %s, want %s", c, a, want)
+					}
+					return err
+				})
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each(lab.Refused)
+	s.service.Endpoints = []*lab.Host{s.server}
+	s.folder.Put("web", s.service)
+	each(lab.Answered)
+	s.service.Endpoints = nil
+	s.folder.Put("web", s.service)
+	each(lab.TimedOut)
+	each(lab.Refused)
+}

@@ -1,0 +1,173 @@
+// Package hold ends the hold of Services whose clients have waited for too long.
+//
+// While a Service that holds has no endpoint, the kernel drops the packets of new connections and
+// records their frontends and clients (package nft, rules_hold.go). Clients send again, and meet the
+// endpoint once there is one. This follower reads which frontends have clients. When the first
+// packet of an outage is older than the hold, it reports the pool to the loop, and the kernel
+// rejects connections until the cluster has an endpoint.
+//
+// It also bounds how many frontends hold: of more than the kernel can record, the namespaces that
+// have more than their fair share reject connections instead.
+//
+// A restart forgets when an outage began: its hold starts again.
+package hold
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
+)
+
+const (
+	// period is the time between reads of the counter of held packets, while a Service holds.
+	period = 250 * time.Millisecond
+	// pauseFactor times the processor time of a read is the pause after it.
+	pauseFactor = 20
+	// capacity is how many frontends of a family hold. The rest is for node ports, which are
+	// recorded for each address of the node.
+	capacity = nft.MaxHeld * 3 / 4
+	// poolsAtOnce limits a transaction.
+	poolsAtOnce = 1000
+)
+
+// Reasons of events about Services.
+const (
+	// ReasonHoldOver: no endpoint came within the hold.
+	ReasonHoldOver = "HoldOver"
+	// ReasonNotHeld: the namespace has more than its share of the frontends that hold.
+	ReasonNotHeld = "NotHeld"
+)
+
+// Kernel is the part of [kernel.Kernel] in use, by one goroutine.
+type Kernel interface {
+	Counters(model.Family) ([nft.Counters]uint64, error)
+	Clients(nft.SetID, func(nft.Client)) error
+}
+
+// Config configures a [Hold].
+type Config struct {
+	Kernel Kernel
+	// Over receives the keys of pools whose hold is over.
+	Over     chan<- []model.Match
+	Recorder sync.Recorder // nil means no events
+	Log      *slog.Logger
+}
+
+// A Hold is a [sync.Follower] that ends holds. All but Follow is done by one goroutine, Run.
+type Hold struct {
+	Config
+	*follow.Queue
+	outages
+	held    [len(model.Families)]uint64 // packets in total, at the last read that succeeded
+	pace    throttle.Throttle
+	failing bool // the last read failed
+}
+
+// New returns a Hold; it does nothing before Run.
+func New(c Config) *Hold {
+	return &Hold{
+		Config: c, Queue: follow.NewQueue(), outages: newOutages(),
+		pace: throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime},
+	}
+}
+
+// Run follows commits and reads what is held until ctx ends, which is not an error. While no
+// Service holds it only waits.
+func (h *Hold) Run(ctx context.Context) error {
+	var next <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.Ready():
+			h.applyCommits()
+			h.report(ctx, h.beyondShare(), ReasonNotHeld)
+		case <-next:
+			next = nil
+			h.applyCommits()
+			h.pace.Do(func() { h.logOutcome(h.read()) })
+			h.report(ctx, h.overdue(time.Now()), ReasonHoldOver)
+		}
+		switch {
+		case len(h.frontends) == 0:
+			next = nil
+		case next == nil:
+			next = time.After(h.pace.Remaining())
+		}
+	}
+}
+
+func (h *Hold) applyCommits() {
+	now := time.Now()
+	for _, c := range h.Take() {
+		h.apply(c, now)
+	}
+}
+
+// read reads which frontends have clients, if packets were held since the last time.
+func (h *Hold) read() (err error) {
+	for _, f := range model.Families {
+		totals, failed := h.Kernel.Counters(f)
+		total := totals[nft.CounterHeld]
+		if failed == nil && total == h.held[f] {
+			continue
+		}
+		if failed == nil {
+			now := time.Now()
+			failed = h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetHeld}, func(c nft.Client) {
+				h.packet(c.Destination, now.Add(c.Expires-nft.HeldTime))
+			})
+		}
+		if failed == nil {
+			h.held[f] = total
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+func (h *Hold) logOutcome(err error) {
+	switch {
+	case err != nil && !h.failing:
+		h.Log.Warn("held connections not readable, they are held until they are", "err", err)
+	case err == nil && h.failing:
+		h.Log.Info("held connections readable again")
+	}
+	h.failing = err != nil
+}
+
+// notes are the texts of events.
+var notes = map[string]string{
+	ReasonHoldOver: "no endpoint within kube-vmap.io/hold: connections are rejected until there is one",
+	ReasonNotHeld: "connections are rejected and not held: its namespace has more than its share of the addresses " +
+		"for which a node holds connections",
+}
+
+// report ends the hold of pools. It waits while the loop is applying a batch.
+func (h *Hold) report(ctx context.Context, over []*pool, reason string) {
+	if len(over) == 0 {
+		return
+	}
+	services := sets.New[sync.Object]()
+	for some := range slices.Chunk(over, poolsAtOnce) {
+		keys := make([]model.Match, len(some))
+		for i, p := range some {
+			keys[i] = p.key
+			services.Insert(p.service)
+		}
+		sync.Send(ctx, h.Over, keys)
+	}
+	h.Log.Info("connections no longer held", "reason", reason, "pools", len(over), "services", services.Len(),
+		"first", over[0].service.Namespace+"/"+over[0].service.Name)
+	sync.WarnServices(h.Recorder, services, reason, notes[reason])
+}

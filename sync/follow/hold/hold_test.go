@@ -1,0 +1,203 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+// A rig has a node with Services that hold for 10 s, and a kernel that records packets to them.
+type rig struct {
+	*testing.T
+	f       model.Family
+	packets map[model.Match]time.Time
+	total   uint64
+	lists   int
+	failure error
+	hold    *Hold
+	over    []model.Match
+	events  []string
+	log     strings.Builder
+}
+
+var (
+	clusterIPs = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.96.0.1"), model.IPv6: netip.MustParseAddr("fd00:96::1")}
+	nodes      = [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("2001:db8::1")}
+)
+
+// run runs a test for each family and protocol, with the follower at work.
+func run(t *testing.T, test func(r *rig, to model.Match)) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			t.Run(fmt.Sprint(f, p), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := &rig{T: t, f: f, packets: map[model.Match]time.Time{}}
+					ctx, cancel := context.WithCancel(t.Context())
+					over := make(chan []model.Match)
+					r.hold = New(Config{Kernel: r, Over: over, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					r.hold.pace.ProcessorTime = nil
+					go func() { _ = r.hold.Run(ctx) }()
+					go func() {
+						for {
+							select {
+							case keys := <-over:
+								r.over = append(r.over, keys...)
+							case <-ctx.Done():
+								return
+							}
+						}
+					}()
+					defer synctest.Wait()
+					defer cancel()
+					test(r, model.Match{Addr: clusterIPs[f], Port: 80, Family: f, Protocol: p})
+				})
+			})
+		}
+	}
+}
+
+func (r *rig) Warn(o sync.Object, reason, _ string) { r.events = append(r.events, o.Name+" "+reason) }
+
+// Counters implements [Kernel].
+func (r *rig) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
+	if f == r.f {
+		out[nft.CounterHeld] = r.total
+	}
+	return out, r.failure
+}
+
+// Clients implements [Kernel]: it lists what expires later than now.
+func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
+	if id != (nft.SetID{Family: r.f, Kind: nft.SetHeld}) {
+		r.Errorf("set %s of %s is read", id.Name(), id.Family)
+	}
+	r.lists++
+	for to, at := range r.packets {
+		if left := nft.HeldTime - time.Since(at); left > 0 {
+			each(nft.Client{Destination: to, Expires: left})
+		}
+	}
+	return nil
+}
+
+// send records a packet.
+func (r *rig) send(to model.Match) {
+	r.packets[to] = time.Now()
+	r.total++
+}
+
+// service returns the frontends of a Service port: a ClusterIP and a node port.
+func (r *rig) service(key model.Match, namespace, uid string, verdict model.Verdict) []model.Frontend {
+	pool := &model.Pool{Key: key, UID: uid, Hold: 10 * time.Second}
+	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: "web"}, Protocol: key.Protocol}
+	nodePort := key
+	nodePort.Addr, nodePort.Port = netip.Addr{}, 30080
+	return []model.Frontend{
+		{Match: key, Kind: model.KindClusterIP, Service: name, Verdict: verdict, Pool: pool},
+		{Match: nodePort, Kind: model.KindNodePort, Service: name, Verdict: verdict, Pool: pool},
+	}
+}
+
+// commit lets the kernel have only these frontends.
+func (r *rig) commit(list ...model.Frontend) {
+	r.hold.Follow(sync.Committed{Full: true, Set: list, NodeAddrs: []netip.Addr{nodes[r.f]}})
+	synctest.Wait()
+}
+
+// after lets time pass and checks how many pools are over.
+func (r *rig) after(d time.Duration, over int) {
+	r.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	if len(r.over) != over {
+		r.Errorf("%d pools over, want %d", len(r.over), over)
+	}
+}
+
+func TestHoldEndsAfterFirstPacket(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
+		r.after(time.Hour, 0) // nobody waits
+		if r.lists > 0 {
+			r.Errorf("the set was read %d times without packets", r.lists)
+		}
+		at := to
+		at.Addr, at.Port = nodes[r.f], 30080
+		r.send(at)
+		r.after(5*time.Second, 0)
+		r.send(to)
+		r.after(4900*time.Millisecond, 0)
+		r.after(500*time.Millisecond, 1)
+		r.after(time.Minute, 1)
+		if r.over[0] != to || fmt.Sprint(r.events) != "[web HoldOver]" {
+			r.Errorf("over: %v, events %v", r.over, r.events)
+		}
+	})
+}
+
+// TestNextOutageHoldsAgain has packets of one outage in the set when the next one begins.
+func TestNextOutageHoldsAgain(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
+		r.send(to)
+		r.after(8*time.Second, 0)
+		r.commit(r.service(to, "shop", "1", model.VerdictBalance)...)
+		r.after(time.Second, 0)
+		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
+		other := to
+		other.Port++
+		r.send(other) // so that the set is read
+		r.after(20*time.Second, 0)
+		r.send(to)
+		r.after(9*time.Second, 0)
+		r.commit(r.service(to, "shop", "2", model.VerdictHold)...) // another Service of that name
+		r.after(20*time.Second, 0)
+		r.send(to)
+		r.after(11*time.Second, 1)
+		r.commit()
+		if n := len(r.hold.frontends) + len(r.hold.pools) + len(r.hold.waiting); n > 0 {
+			r.Errorf("%d things remain", n)
+		}
+	})
+}
+
+func TestHoldContinuesWhileKernelIsNotReadable(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
+		r.failure = errors.New("no memory")
+		r.send(to)
+		r.after(20*time.Second, 0)
+		r.failure = nil
+		r.after(time.Second, 1)
+		if text := r.log.String(); strings.Count(text, "not readable") != 1 || !strings.Contains(text, "readable again") {
+			r.Errorf("log:\n%s", text)
+		}
+	})
+}
+
+// TestShareOfNamespace has a namespace with more Services than may hold.
+func TestShareOfNamespace(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		all := r.service(to, "small", "1", model.VerdictHold)[:1]
+		for range capacity {
+			to.Addr = to.Addr.Next()
+			all = append(all, r.service(to, "large", "1", model.VerdictHold)[:1]...)
+		}
+		r.commit(all...)
+		if len(r.over) != 1 || r.over[0] != to {
+			r.Errorf("%d pools over, want the last one of the large namespace", len(r.over))
+		}
+		r.commit(all[:len(all)-1]...)
+		r.after(time.Second, 1)
+	})
+}

@@ -1,0 +1,130 @@
+package hold
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
+)
+
+// outages are the pools without an endpoint whose connections the kernel holds.
+type outages struct {
+	frontends map[model.Match]*pool // those that hold
+	pools     map[model.Match]*pool // of these frontends, by key
+	waiting   map[*pool]struct{}    // those that have clients, and are not over
+	nodeAddrs model.NodeAddrs
+	peaks     [2]int // of frontends and pools
+}
+
+// A pool without an endpoint.
+type pool struct {
+	key       model.Match
+	service   sync.Object
+	hold      time.Duration
+	frontends int
+	began     time.Time // when this process learned of the outage
+	since     time.Time // when the first packet came, as far as it is known
+	over      bool      // this was reported
+}
+
+func newOutages() outages {
+	return outages{map[model.Match]*pool{}, map[model.Match]*pool{}, map[*pool]struct{}{}, nil, [2]int{}}
+}
+
+// apply follows a commit.
+func (o *outages) apply(c sync.Committed, now time.Time) {
+	follow.Update(o.frontends, c, func(f *model.Frontend, before *pool, _ bool) (*pool, bool) {
+		if f.Verdict != model.VerdictHold {
+			return nil, false
+		}
+		p := o.pools[f.Pool.Key]
+		if p == nil || p.service.UID != f.Pool.UID {
+			s := f.Service
+			p = &pool{
+				key: f.Pool.Key, began: now,
+				service: sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID},
+			}
+			o.pools[p.key] = p
+		}
+		if p.hold = f.Pool.Hold; p != before {
+			p.frontends++
+			o.release(before)
+		}
+		return p, true
+	}, func(_ model.Match, p *pool) { o.release(p) })
+	o.frontends, o.pools = model.Shrink(o.frontends, &o.peaks[0]), model.Shrink(o.pools, &o.peaks[1])
+	o.nodeAddrs = c.NodeAddrs
+}
+
+// release takes a frontend from a pool, if any, whose outage ends with the last one.
+func (o *outages) release(p *pool) {
+	if p == nil {
+		return
+	}
+	if p.frontends--; p.frontends > 0 {
+		return
+	}
+	delete(o.waiting, p)
+	if o.pools[p.key] == p {
+		delete(o.pools, p.key)
+	}
+}
+
+// packet notes the time of a held packet. One from before the outage is of an earlier one.
+func (o *outages) packet(to model.Match, at time.Time) {
+	_, p, held := model.Find(o.frontends, o.nodeAddrs, to)
+	if held && p.since.IsZero() && !p.over && !at.Before(p.began) {
+		p.since = at
+		o.waiting[p] = struct{}{}
+	}
+}
+
+// overdue returns the pools whose hold is over, once each.
+func (o *outages) overdue(now time.Time) (over []*pool) {
+	for p := range o.waiting {
+		if now.Sub(p.since) >= p.hold {
+			over = append(over, p)
+			p.over = true
+			delete(o.waiting, p)
+		}
+	}
+	return sorted(over)
+}
+
+// beyondShare returns pools that must not hold, once each, where more frontends of a family hold
+// than capacity: those of the namespaces that have more than their fair share, the first ones by
+// address remain.
+func (o *outages) beyondShare() (over []*pool) {
+	if len(o.frontends) <= capacity {
+		return nil
+	}
+	for _, f := range model.Families {
+		counts := map[string]int{}
+		var all []*pool
+		for _, p := range o.pools {
+			if p.key.Family == f && !p.over {
+				counts[p.service.Namespace] += p.frontends
+				all = append(all, p)
+			}
+		}
+		share := model.FairShare(capacity, slices.Collect(maps.Values(counts)))
+		used := map[string]int{}
+		for _, p := range sorted(all) {
+			n := p.service.Namespace
+			if used[n] += p.frontends; counts[n] > share && used[n] > share {
+				over = append(over, p)
+				p.over = true
+				delete(o.waiting, p)
+			}
+		}
+	}
+	return over
+}
+
+func sorted(pools []*pool) []*pool {
+	slices.SortFunc(pools, func(a, b *pool) int { return a.key.Compare(b.key) })
+	return pools
+}
