@@ -47,8 +47,9 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	}
 	over := make(chan []model.Match)
 	p.loop.HoldOver = over
-	out = append(out, p.passiveHealth(m),
-		hold.New(hold.Config{Kernel: p.handles.take(), Over: over, Recorder: recorder, Log: p.log}))
+	holds := hold.New(hold.Config{Kernel: p.handles.take(), Over: over, Recorder: recorder, Log: p.log})
+	p.waiting = holds.Waiting
+	out = append(out, p.passiveHealth(m), holds)
 	if p.config.CountConnections {
 		c := connections.New(connections.Config{Kernel: p.handles.take(), Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)

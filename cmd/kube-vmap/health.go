@@ -130,7 +130,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 	}
 	return build.New(build.Config{
 		Snapshot: look, Version: version, Counts: counts, NodeName: p.loop.NodeName, Health: p.healthReport(loop, h),
-		Observe: build.ObserveNode, Unresponsive: p.unresponsive,
+		Observe: build.ObserveNode, Unresponsive: p.unresponsive, Waiting: p.waiting,
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/passivehealth"
 	"kube-vmap/sync/serve/health"
 	"kube-vmap/sync/serve/metrics"
@@ -46,6 +47,7 @@ type proxy struct {
 	reports []func(*nodestatus.Health)
 	// unresponsive returns what passive health checks found.
 	unresponsive func(context.Context) (passivehealth.Report, error)
+	waiting      func(context.Context) ([]hold.Waiting, error)
 }
 
 // handles are handles of the kernel, each of which only one goroutine may use.

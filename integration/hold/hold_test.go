@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,10 +121,29 @@ func TestConnectionsWaitForEndpoint(t *testing.T) {
 		group.Go(func() error { return s.untilAnswered(c) })
 	}
 	eventually.Holds(t, "every client is recorded", func() bool { return s.waiting() >= len(recorded) })
+	s.shown("problems --observe 0", "Held", "clients wait for an endpoint since")
+	s.shown("get services", "Held")
+	s.shown("get frontends", "Hold")
+	for _, f := range model.Families {
+		s.shown(fmt.Sprintf("explain --from %s --to %s", s.lab.Pods[1].Addr(f), s.service.ClusterAddrPort(f)),
+			"dropped", "holds connections until there is one")
+	}
 	s.service.Endpoints = []*lab.Host{s.server}
 	s.folder.Put("web", s.service)
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
+	}
+	s.shown("problems --observe 0", "0 problems, 0 notices")
+}
+
+// shown checks what a command of the node prints.
+func (s *scene) shown(command string, texts ...string) {
+	s.Helper()
+	out := daemon.Run(s, s.lab.Node.Host, strings.Fields(command)...)
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(out.Stdout), " "), text) {
+			s.Errorf("kube-vmap %s does not say %q:\n%s", command, text, out)
+		}
 	}
 }
 

@@ -209,6 +209,10 @@ func TestFindings(t *testing.T) {
 			func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] },
 			[]want{{problem, "Drained", weight, "the only endpoint has weight 0, so that every connection is refused"}},
 		},
+		"held": {
+			func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil },
+			[]want{{notice, "Held", "metadata.annotations[kube-vmap.io/hold]", "no endpoint that serves: connections wait for one"}},
+		},
 		"standby": {func(w *world) { w.slice.Priority = 1 }, []want{{
 			notice, "StandBy", "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice",
 			"1 of 3 endpoints stands by, since others have a better priority: 10.244.0.1",

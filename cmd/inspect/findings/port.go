@@ -48,6 +48,9 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 		}
 		c.draft(problem, NoEndpoints, field, p).frontend(p, f).Kind = kind
 	}
+	if f.Verdict == nodestatus.VerdictHold {
+		c.held(p, f)
+	}
 	if f.Restricted {
 		d := c.draft(notice, SourceRanges, FieldSourceRanges, p).frontend(p, f)
 		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
@@ -98,6 +101,20 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 	if len(weights) > 1 {
 		c.draft(notice, Weights, fieldWeight, p, v.used...).add(v.used, v.all)
 	}
+}
+
+// held collects that connections wait for an endpoint.
+func (c *collector) held(p *nodestatus.Port, f *nodestatus.Frontend) {
+	w := p.Waiting
+	if w == nil {
+		c.draft(notice, Held, fieldHold, p).frontend(p, f)
+		return
+	}
+	d := c.draft(problem, Held, fieldHold, p).frontend(p, f)
+	if d.Since.IsZero() || w.Since.Before(d.Since) {
+		d.Since = w.Since
+	}
+	d.Clients = max(d.Clients, w.Clients) // of other ports they may be the same ones
 }
 
 // unused collects why endpoints get no connections, by the field that leads to that.

@@ -23,6 +23,7 @@ const (
 	NoPort         = nodestatus.StateNoPort
 	LocalPolicy    = "LocalPolicy"
 	NoneLocal      = nodestatus.StateNoneLocal
+	Held           = nodestatus.StateHeld
 	Hints          = "Hints"
 	SourceRanges   = "SourceRanges"
 	Affinity       = "Affinity"
@@ -95,6 +96,7 @@ var reasons = []struct{ name, text, severity string }{
 	{nodestatus.ReasonUnread, "something could not be read from the kernel", problem},
 	{reasonNode, "kube-vmap does not work as it should on a node; see its status", problem},
 	{nodestatus.ReasonNotCounted, "connections are not counted, so that resets are not known; the exit code is 2", ""},
+	{Held, "connections wait for an endpoint; a problem if some do now", ""},
 	{NotReady, "endpoints are not ready; a problem if that is all of them", ""},
 	{Fallback, "no endpoint is ready, so that terminating ones serve; a notice if on one node", ""},
 	{Drained, "endpoints have weight 0; a problem if that is all of them", ""},
@@ -147,6 +149,13 @@ var sentences = map[string]func(*sentence) string{
 	},
 	Fallback: func(s *sentence) string {
 		return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
+	},
+	Held: func(s *sentence) string {
+		if s.IsProblem() {
+			return nodestatus.Plural(s.Clients, "client") + map[bool]string{true: " waits", false: " wait"}[s.Clients == 1] +
+				" for an endpoint since " + s.since()
+		}
+		return "no endpoint that serves: connections wait for one, and are rejected when the first has waited for too long"
 	},
 	kindFallbackLocal: func(s *sentence) string {
 		return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" +
@@ -335,6 +344,7 @@ const (
 	fieldServiceName = "metadata.labels[kubernetes.io/service-name] of an EndpointSlice"
 	fieldDeletion    = "metadata.deletionTimestamp of the pod"
 	fieldWeight      = "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice"
+	fieldHold        = "metadata.annotations[kube-vmap.io/hold]"
 	fieldPriority    = "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice"
 	fieldHints       = "endpoints[].hints of the EndpointSlice"
 	fieldAddress     = "endpoints[].addresses of the EndpointSlice: "

@@ -58,7 +58,7 @@ func Help() string {
                    REASON. SHARE is the part of new connections.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
-                   VERDICT: Balance, or Reject or Drop if there is no endpoint.
+                   VERDICT: Balance, or Reject, Drop or Hold without an endpoint.
 
 CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
 recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path).

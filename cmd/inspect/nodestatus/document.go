@@ -112,6 +112,8 @@ type Port struct {
 	Frontends []Frontend `json:"frontends"`
 	// Rejected is why connections are refused: NoEndpoints, NotReady or Drained; daemon only.
 	Rejected string `json:"rejected,omitempty"`
+	// Waiting is who waits for an endpoint; daemon only.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// Endpoints are sorted by address, and include those that get no connections, with
 	// the reason (daemon only).
 	Endpoints []Endpoint `json:"endpoints"`
@@ -128,7 +130,7 @@ type Frontend struct {
 	// ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the kernel is known
 	Kind   string `json:"kind"`
 	Policy string `json:"policy"` // Cluster, Local
-	// Verdict is Balance if the policy leaves endpoints, else Reject or Drop.
+	// Verdict is Balance if the policy leaves endpoints, else Reject, Drop or Hold.
 	Verdict string `json:"verdict"`
 	// Masquerade is for which clients the source becomes the node's address: never,
 	// off-pod (all but pods) or always.
@@ -170,6 +172,12 @@ type Endpoint struct {
 	// Unresponsive is set if the endpoint is unresponsive, or possibly so; daemon only.
 	Unresponsive *Unresponsive `json:"unresponsive,omitempty"`
 	Traffic
+}
+
+// Waiting says how many clients wait for an endpoint, and when the first packet of one came.
+type Waiting struct {
+	Clients int       `json:"clients"`
+	Since   time.Time `json:"since"`
 }
 
 // Conditions are the conditions of an endpoint in its EndpointSlice.

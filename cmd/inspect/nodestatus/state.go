@@ -22,6 +22,7 @@ const (
 	VerdictBalance = "Balance"
 	VerdictReject  = "Reject"
 	VerdictDrop    = "Drop"
+	VerdictHold    = "Hold"
 )
 
 // Reasons of endpoints without new connections, in addition to those of [model.Reason].
@@ -76,6 +77,7 @@ const (
 	StateNoEndpoints   = "NoEndpoints"         // a port has no endpoint in any EndpointSlice
 	StateNotReady      = "NotReady"            // a port has none that is ready
 	StateDrained       = "Drained"             // a port has none with a weight
+	StateHeld          = "Held"                // the same, and connections wait for one
 	StateNoneLocal     = "NoneLocal"           // a policy is Local, and all endpoints are on other nodes
 	StateRefuses       = "Refuses"             // all endpoints of a port do, as far as observed
 	StateOpen          = model.ProblemOpen     // open to more clients than it may seem
@@ -91,6 +93,7 @@ var StateTexts = map[string]string{
 	StateNoEndpoints:   "a port has no endpoints: its connections are rejected",
 	StateNotReady:      "a port has no endpoint that is ready: its connections are rejected",
 	StateDrained:       "a port has only endpoints with weight 0: its connections are rejected",
+	StateHeld:          "a port has no endpoint that serves: its connections wait for one",
 	StateRefuses:       "all endpoints of a port answer with a reset: nothing listens on the target port",
 	StateNoneLocal:     "a policy is Local, and all endpoints are on other nodes",
 }
@@ -132,6 +135,8 @@ func (s *Service) State() string {
 		return StateNoPort
 	case verdicts[VerdictReject]:
 		return cmp.Or(rejected, StateNoEndpoints)
+	case verdicts[VerdictHold]:
+		return StateHeld
 	case verdicts[VerdictDrop]:
 		return StateNoneLocal
 	case refuses:
@@ -258,6 +263,7 @@ var (
 	Policies = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
 	Verdicts = [...]string{
 		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop,
+		model.VerdictHold: VerdictHold,
 	}
 	Masquerades = [...]string{
 		model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always",

@@ -148,7 +148,7 @@ func (r *Result) setLeft() {
 // filter that stops new connections to any endpoint does not count.
 func (f Flow) left(fresh []Outcome) bool {
 	reason := fresh[0].Because.Reason
-	serves := reason == ReasonNoEndpoint || reason == ReasonNoLocalEndpoint
+	serves := reason == ReasonNoEndpoint || reason == ReasonNoLocalEndpoint || reason == ReasonHeld
 	for _, o := range fresh {
 		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints,
 			func(e Endpoint) bool { return e.Address == f.Endpoint }) {

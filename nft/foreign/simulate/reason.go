@@ -104,6 +104,7 @@ type Reason string
 const (
 	ReasonNoLocalEndpoint Reason = "NoLocalEndpoint" // others exist, and the policy is Local
 	ReasonNoEndpoint      Reason = "NoEndpoint"      // none may serve the packet
+	ReasonHeld            Reason = "Held"            // the same, and the client is to try again
 	ReasonSourceRanges    Reason = "SourceRanges"    // they do not have the client
 	ReasonNoPort          Reason = "NoPort"          // the Service does not have it
 	ReasonTranslated      Reason = "Translated"      // another program did that, to a ClusterIP

@@ -324,6 +324,9 @@ func (w *walk) noteDropped() {
 		w.record.because = Because{ReasonFault, w.record.faults[0]}
 	default:
 		w.record.because.Reason = verdictReason(w.record.lastSet, w.record.verdict)
+		if w.position.id.Kind == nft.ChainHold {
+			w.record.because.Reason = ReasonHeld
+		}
 		if w.record.because.Reason == ReasonNoPort && w.frame.destination() != w.packet.To {
 			w.record.because.Reason = ReasonTranslated
 		}

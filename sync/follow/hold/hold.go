@@ -71,24 +71,75 @@ type Hold struct {
 	held    [len(model.Families)]uint64 // packets in total, at the last read that succeeded
 	pace    throttle.Throttle
 	failing bool // the last read failed
+
+	requests chan func()   // for Run's goroutine to call
+	ended    chan struct{} // closed when it makes no more calls
 }
 
 // New returns a Hold; it does nothing before Run.
 func New(c Config) *Hold {
 	return &Hold{
 		Config: c, Queue: follow.NewQueue(), outages: newOutages(),
-		pace: throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime},
+		pace:     throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime},
+		requests: make(chan func()), ended: make(chan struct{}),
 	}
+}
+
+// Waiting says who waits for an endpoint.
+type Waiting struct {
+	Key     model.Match // of the pool
+	Since   time.Time   // when the first packet came
+	Clients int         // that have sent packets within [nft.WaitingTime]; a set that is full has no more
+}
+
+// Waiting returns the pools with clients that wait, in no order.
+func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
+	type result struct {
+		list []Waiting
+		err  error
+	}
+	r, err := sync.CallOn(ctx, h.requests, h.ended, func() (r result) {
+		h.applyCommits()
+		if r.err = h.read(); r.err == nil {
+			r.list, r.err = h.clients()
+		}
+		return r
+	})
+	return r.list, errors.Join(err, r.err)
+}
+
+// clients counts the clients of each pool.
+func (h *Hold) clients() (list []Waiting, err error) {
+	if len(h.waiting) == 0 {
+		return nil, nil
+	}
+	counts := map[*pool]int{}
+	for _, f := range model.Families {
+		err = errors.Join(err, h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetWaiting}, func(c nft.Client) {
+			if _, p, held := model.Find(h.frontends, h.nodeAddrs, c.Destination); held {
+				counts[p]++
+			}
+		}))
+	}
+	for p := range h.waiting {
+		if counts[p] > 0 {
+			list = append(list, Waiting{p.key, p.since, counts[p]})
+		}
+	}
+	return list, err
 }
 
 // Run follows commits and reads what is held until ctx ends, which is not an error. While no
 // Service holds it only waits.
 func (h *Hold) Run(ctx context.Context) error {
+	defer close(h.ended)
 	var next <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case request := <-h.requests:
+			request()
 		case <-h.Ready():
 			h.applyCommits()
 			h.report(ctx, h.beyondShare(), ReasonNotHeld)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,15 +20,17 @@ import (
 // A rig has a node with Services that hold for 10 s, and a kernel that records packets to them.
 type rig struct {
 	*testing.T
-	f       model.Family
-	packets map[model.Match]time.Time
-	total   uint64
-	lists   int
-	failure error
-	hold    *Hold
-	over    []model.Match
-	events  []string
-	log     strings.Builder
+	f        model.Family
+	protocol model.Protocol
+	packets  map[model.Match]time.Time
+	clients  map[int]time.Time // of the Service, when they sent last
+	total    uint64
+	lists    int
+	failure  error
+	hold     *Hold
+	over     []model.Match
+	events   []string
+	log      strings.Builder
 }
 
 var (
@@ -41,7 +44,7 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 		for _, p := range model.Protocols {
 			t.Run(fmt.Sprint(f, p), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					r := &rig{T: t, f: f, packets: map[model.Match]time.Time{}}
+					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
 					over := make(chan []model.Match)
 					r.hold = New(Config{Kernel: r, Over: over, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
@@ -78,6 +81,14 @@ func (r *rig) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
 
 // Clients implements [Kernel]: it lists what expires later than now.
 func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
+	if id.Kind == nft.SetWaiting {
+		for _, at := range r.clients {
+			if id.Family == r.f && time.Since(at) < nft.WaitingTime {
+				each(nft.Client{Destination: model.Match{Addr: clusterIPs[r.f], Port: 80, Family: r.f, Protocol: r.protocol}})
+			}
+		}
+		return nil
+	}
 	if id != (nft.SetID{Family: r.f, Kind: nft.SetHeld}) {
 		r.Errorf("set %s of %s is read", id.Name(), id.Family)
 	}
@@ -167,6 +178,40 @@ func TestNextOutageHoldsAgain(t *testing.T) {
 		r.commit()
 		if n := len(r.hold.frontends) + len(r.hold.pools) + len(r.hold.waiting); n > 0 {
 			r.Errorf("%d things remain", n)
+		}
+	})
+}
+
+// TestWaitingClients has two clients of one Service, one of which gives up.
+func TestWaitingClients(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		expect := func(want ...Waiting) {
+			t.Helper()
+			got, err := r.hold.Waiting(r.Context())
+			if err != nil || !slices.Equal(got, want) {
+				r.Errorf("waiting: %v, %v, want %v", got, err, want)
+			}
+		}
+		all := r.service(to, "shop", "1", model.VerdictHold)
+		for i := range all {
+			all[i].Pool.Hold = time.Hour
+		}
+		r.commit(all...)
+		r.after(time.Minute, 0)
+		expect()
+		first := time.Now()
+		r.send(to)
+		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now()}
+		expect(Waiting{to, first, 2})
+		r.after(20*time.Second, 0)
+		r.clients[2] = time.Now()
+		r.after(20*time.Second, 0)
+		expect(Waiting{to, first, 1})
+		r.after(20*time.Second, 0)
+		expect()
+		r.failure = errors.New("no memory")
+		if _, err := r.hold.Waiting(r.Context()); !errors.Is(err, r.failure) {
+			r.Errorf("error %v, want %v", err, r.failure)
 		}
 	})
 }

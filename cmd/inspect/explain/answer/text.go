@@ -208,6 +208,7 @@ func count(n int) string {
 
 var reasonTexts = map[string]string{
 	"NoEndpoint":       "the Service has no endpoint that is ready and not drained",
+	"Held":             "the Service has no endpoint that serves, and holds connections until there is one",
 	reasonSourceRanges: "the client is in none of the source ranges of the Service",
 	"NoPort":           "the address is a Service's, which has no such port",
 	"Translated": "another program has translated the destination to this ClusterIP, " +

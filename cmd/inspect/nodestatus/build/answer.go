@@ -21,6 +21,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/passivehealth"
 	"kube-vmap/sync/throttle"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	Health func() (*nodestatus.Health, error)
 	// Unresponsive returns what passive health checks found; nil if there are none.
 	Unresponsive func(context.Context) (passivehealth.Report, error)
+	// Waiting returns who waits for an endpoint; nil if connections are never held.
+	Waiting func(context.Context) ([]hold.Waiting, error)
 	// Observe observes how endpoints respond; see [ObserveNode].
 	Observe func(context.Context, time.Duration) ([]Response, error)
 }
@@ -88,7 +91,7 @@ func New(c Config) nodestatus.Source {
 	}
 }
 
-// maxWait is how long to wait for passive health checks, which may wait for the kernel.
+// maxWait is how long to wait for followers, which may wait for the kernel.
 const maxWait = time.Second / 2
 
 func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *nodestatus.Document {
@@ -100,9 +103,16 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}
 	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if c.Waiting != nil && len(doc.Services) > 0 {
+		list, err := c.Waiting(ctx)
+		if err != nil {
+			doc.Problems = append(doc.Problems, unread(doc, "clients that wait for endpoints: "+err.Error()))
+		}
+		addWaiting(doc, list)
+	}
 	if c.Unresponsive != nil {
-		ctx, cancel := context.WithTimeout(ctx, maxWait)
-		defer cancel()
 		if r, err := c.Unresponsive(ctx); err == nil {
 			AddUnresponsive(doc, &r)
 		}

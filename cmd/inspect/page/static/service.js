@@ -8,7 +8,7 @@ import { Problems } from "./problems.js";
 import { History } from "./history.js";
 
 const part = encodeURIComponent;
-const verdicts = { Balance: { icon: "ok", word: "balances" }, Reject: { icon: "reject", word: "refuses" }, Drop: { icon: "drop", word: "drops" } };
+const verdicts = { Balance: { icon: "ok", word: "balances" }, Reject: { icon: "reject", word: "refuses" }, Drop: { icon: "drop", word: "drops" }, Hold: { icon: "drop", word: "holds" } };
 const masquerades = { never: "never", "off-pod": "unless from a pod", always: "always" };
 
 export class ServiceView {
