@@ -30,7 +30,7 @@
 // The values: service.go, endpointslice.go, node.go, options.go (input);
 // frontend.go, pool.go (output).
 //
-// The decisions: select.go (which endpoints serve a port), reasons.go (why an endpoint
+// The decisions: criteria.go (which endpoints serve a port), reasons.go (why an endpoint
 // does not), frontends.go (the frontends of one Service), healthcheck.go, claims.go
 // (which Service owns an address and port), budget.go (which Services are too expensive),
 // unresponsive.go (unresponsive endpoints), hold.go (connections wait for an endpoint), maglev.go.

@@ -18,7 +18,7 @@ func (c *cluster) oracleAvoid(winners map[Match]Frontend) map[ServiceName]map[ne
 			missing[f.Service.ServiceName] = map[netip.Addr]bool{}
 		}
 		for _, a := range unresponsive {
-			if slices.Contains(f.Pool.Cluster, a) || slices.Contains(f.Pool.Local, a) {
+			if slices.Contains(f.Pool.Cluster, a) || slices.Contains(f.Pool.Local, a) || slices.Contains(f.Pool.Avoided, a) {
 				missing[f.Service.ServiceName][a.Addr()] = true
 			}
 		}

@@ -18,7 +18,7 @@ type resolver struct {
 	touched     []Match
 	entries     []*serviceEntry // whose ports may have won or lost their ClusterIP
 	added       []claim
-	knownLosers map[lostClaim]struct{} // removed claims that lost before
+	knownLosers map[lostClaim]struct{} // claims that lost before, or are reported already
 }
 
 // lostClaim identifies a claim that loses.
@@ -59,13 +59,18 @@ func (r *resolver) addClaim(e *serviceEntry, f *Frontend) {
 
 func (r *resolver) removeClaim(e *serviceEntry, f *Frontend) {
 	if r.claims.loserCounts[f.Match] > 0 && r.claims.winners[f.Match] != f {
-		if r.knownLosers == nil {
-			r.knownLosers = map[lostClaim]struct{}{}
-		}
-		r.knownLosers[lostClaim{f.Match, f.Service}] = struct{}{}
+		r.markKnown(f)
 	}
 	r.claims.remove(claim{e.builtFrom, f})
 	r.touched = append(r.touched, f.Match)
+}
+
+// markKnown keeps the claim of the frontend from being reported as an added one.
+func (r *resolver) markKnown(f *Frontend) {
+	if r.knownLosers == nil {
+		r.knownLosers = map[lostClaim]struct{}{}
+	}
+	r.knownLosers[lostClaim{f.Match, f.Service}] = struct{}{}
 }
 
 // changes resolves all matches that were touched.
@@ -81,9 +86,14 @@ func (r *resolver) changes() Changes {
 	r.touched = slices.Compact(r.touched)
 	var out Changes
 	var losers []claim
+	covered := r.covered()
 	for _, m := range r.touched {
-		if before := r.claims.resolve(m, &out); before != nil && before != r.claims.winners[m] {
+		before := r.claims.resolve(m, &out)
+		switch {
+		case before != nil && before != r.claims.winners[m]:
 			losers = r.appendDisplaced(losers, before)
+		case before == nil && r.claims.winners[m] != nil:
+			losers = r.appendUncovered(losers, m, covered[m])
 		}
 	}
 	out.Conflicts = r.conflicts(losers)
@@ -144,6 +154,33 @@ func (r *resolver) appendDisplaced(losers []claim, f *Frontend) []claim {
 		cl := claim{e.builtFrom, f}
 		if _, exists := r.claims.find(cl); exists {
 			return append(losers, cl)
+		}
+	}
+	return losers
+}
+
+// covered returns the Service ports whose node ports served touched matches before, which have no
+// winner of their own.
+func (r *resolver) covered() map[Match]ServicePortName {
+	out := map[Match]ServicePortName{}
+	for _, m := range r.touched {
+		if len(r.claims.byMatch[m]) < 2 || r.claims.winners[m] != nil {
+			continue // almost always
+		}
+		if port := r.claims.winners[m.atNodePort()]; port != nil {
+			out[m] = port.Service
+		}
+	}
+	return out
+}
+
+// appendUncovered appends the claims by a Service port, whose node port served the match before, of
+// a match that has a winner now.
+func (r *resolver) appendUncovered(losers []claim, m Match, by ServicePortName) []claim {
+	for _, cl := range r.claims.byMatch[m][1:] {
+		if cl.frontend.Service == by {
+			losers = append(losers, cl)
+			r.markKnown(cl.frontend) // it may be in r.added, too
 		}
 	}
 	return losers
