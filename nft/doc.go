@@ -101,7 +101,7 @@
 //	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
 //	config, rules, rules_*         the rules of each chain; statement* and pick build them
 //	names                          names of chains and sets, and back
-//	element, compile, own          a frontend as elements
+//	element, compile               a frontend as elements; frontend_elements: those it does not share
 //	elementref                     elements that are made when they are encoded
 //	slots, spread                  endpoints keep their slots, as many as they have shares
 //	numbers                        the numbers of endpoints that clients are assigned to

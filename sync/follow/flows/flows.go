@@ -35,9 +35,9 @@ type Flows struct {
 	log    *slog.Logger
 
 	// The following belongs to Run's goroutine.
-	tracker tracker
-	deleted [len(model.Families)]int // not reported yet
-	pause   pause
+	tracker  tracker
+	deleted  [len(model.Families)]int // not reported yet
+	readPace readPace
 }
 
 // New returns Flows; they do nothing before Run.
@@ -48,7 +48,7 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	}
 	return &Flows{
 		Config: c, Queue: follow.NewQueue(),
-		kernel: kernel, log: log, tracker: newTracker(protocols), pause: newPause(),
+		kernel: kernel, log: log, tracker: newTracker(protocols), readPace: newReadPace(),
 	}
 }
 

@@ -20,8 +20,8 @@ const (
 	deletionDelay = time.Second
 )
 
-// A pause delays the next read of the kernel's table, after which flows are deleted.
-type pause struct {
+// A readPace delays the next read of the kernel's table, after which flows are deleted.
+type readPace struct {
 	timer   *time.Timer // fires when it is over
 	pace    throttle.Throttle
 	backoff wait.Backoff
@@ -29,14 +29,14 @@ type pause struct {
 	running bool // cleared by the owner when the pause is over
 }
 
-func newPause() pause {
-	p := pause{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: deletionDelay}}
+func newReadPace() readPace {
+	p := readPace{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: deletionDelay}}
 	p.timer.Stop()
 	return p
 }
 
-// begin starts the pause after an attempt that took so long.
-func (p *pause) begin(failed bool, took time.Duration) {
+// begin starts a pause after an attempt that took so long.
+func (p *readPace) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
 		p.backoff = wait.Backoff{Duration: firstBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}

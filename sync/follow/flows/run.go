@@ -18,17 +18,17 @@ func (f *Flows) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-f.Ready():
-		case <-f.pause.timer.C:
-			f.pause.running = false
+		case <-f.readPace.timer.C:
+			f.readPace.running = false
 			if f.tracker.hasPending() {
 				f.reconcile()
 			}
 		}
-		if f.pause.running {
+		if f.readPace.running {
 			continue // commits wait in their queue
 		}
 		if f.applyCommits(); f.tracker.hasPending() {
-			f.pause.begin(false, 0)
+			f.readPace.begin(false, 0)
 		}
 	}
 }
@@ -58,14 +58,14 @@ func (f *Flows) reconcile() {
 			errs = append(errs, err)
 		}
 	}
-	first, failed := !f.pause.failing, len(errs) > 0
+	first, failed := !f.readPace.failing, len(errs) > 0
 	switch {
 	case failed && first:
 		f.log.Warn("stale flows not deleted, retrying", "err", errors.Join(errs...))
 	case !failed && !first:
 		f.log.Info("stale flows deleted again")
 	}
-	f.pause.begin(failed, time.Since(start))
+	f.readPace.begin(failed, time.Since(start))
 }
 
 func (f *Flows) find(family model.Family) (s staleFlows) {

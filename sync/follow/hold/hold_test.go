@@ -138,7 +138,7 @@ func (r *rig) after(d time.Duration, over int) {
 func TestHoldEndsAfterFirstPacket(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
 		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
-		r.after(time.Hour, 0) // nobody waits
+		r.after(time.Hour, 0) // no client waits
 		if r.lists > 0 {
 			r.Errorf("the set was read %d times without packets", r.lists)
 		}
@@ -167,7 +167,7 @@ func TestNextOutageHoldsAgain(t *testing.T) {
 		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
 		other := to
 		other.Port++
-		r.send(other) // so that the set is read
+		r.send(other) // to have the set read
 		r.after(20*time.Second, 0)
 		r.send(to)
 		r.after(9*time.Second, 0)

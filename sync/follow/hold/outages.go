@@ -95,7 +95,7 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 }
 
 // beyondShare returns pools that must not hold, once each, where more frontends of a family hold
-// than capacity: those of the namespaces that have more than their fair share, the first ones by
+// than capacity: pools of namespaces that have more than their fair share, of which the first ones by
 // address remain.
 func (o *outages) beyondShare() (over []*pool) {
 	if len(o.frontends) <= capacity {
