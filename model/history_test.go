@@ -284,6 +284,7 @@ func (h *history) service() Service {
 	}
 	bits := h.choose(1 << 4)
 	s.PassiveChecks, s.Hold = PassiveChecks(bits>>1&3), time.Duration(bits>>3)*time.Minute
+	s.ScaleToZero = bits == 0
 	if bits&1 > 0 {
 		h.addExternal(&s)
 	}

@@ -170,7 +170,7 @@ func oracleEqual(reported, is Frontend) bool {
 func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node, c.oracleUnresponsive(s, of[0].Match))
 	pool := &Pool{
-		Key: of[0].Match, Hold: s.Hold, Hairpin: got.hairpin,
+		Key: of[0].Match, Hold: s.Hold, ScaleToZero: s.ScaleToZero, Hairpin: got.hairpin,
 		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks, Avoided: got.avoided,
 	}
 	if pool.PassiveChecks == PassiveChecksDefault {

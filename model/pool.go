@@ -44,8 +44,9 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
-	// Hold is [Service].Hold.
-	Hold time.Duration
+	// Hold and ScaleToZero are those of the [Service].
+	Hold        time.Duration
+	ScaleToZero bool
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
 	// UDP, whose flows do not end by themselves, and for TCP if
@@ -86,6 +87,7 @@ func (p *Pool) equal(o *Pool) bool {
 // the affinity timeout.
 func (p *Pool) equalForSharers(o *Pool) bool {
 	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity && p.Hold == o.Hold &&
+		p.ScaleToZero == o.ScaleToZero &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

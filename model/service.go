@@ -83,6 +83,9 @@ type Service struct {
 	// Hold is how long new connections wait for an endpoint if there is none; zero means that they
 	// are rejected immediately.
 	Hold time.Duration
+	// ScaleToZero reports whether a program outside decides by the demand for the Service whether it
+	// has endpoints.
+	ScaleToZero bool
 	// HealthCheckNodePort is the port where load balancers check whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
@@ -109,7 +112,7 @@ func (s *Service) equal(o *Service) bool {
 		slices.Equal(s.ClusterIPs, o.ClusterIPs) && slices.Equal(s.ExternalIPs, o.ExternalIPs) &&
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
-		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.Hold == o.Hold &&
+		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.Hold == o.Hold && s.ScaleToZero == o.ScaleToZero &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

@@ -16,6 +16,7 @@ import (
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks, annotationHold,
+	annotationScaleToZero[0], annotationScaleToZero[1],
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
 
@@ -115,6 +116,39 @@ func parseHold(value string) (time.Duration, error) {
 		return 0, errHold
 	}
 	return d, nil
+}
+
+// annotationScaleToZero says whether a program outside decides by the demand for a Service whether it
+// has endpoints. The first one that is set counts. The second one is Cilium's.
+var annotationScaleToZero = [...]string{"kube-vmap.io/scale-to-zero", "service.cilium.io/scale-to-zero"}
+
+// defaultHold is the hold of a Service that scales to zero, which would never see a client otherwise.
+const defaultHold = time.Minute
+
+var errScaleToZero = errors.New(`must be "true" or "false"; false is used instead`)
+
+// scaleToZero sets ScaleToZero, and a hold.
+func (f *findings) scaleToZero(s *model.Service, annotations map[string]string) {
+	for _, name := range annotationScaleToZero {
+		if _, found := annotations[name]; !found {
+			continue
+		}
+		s.ScaleToZero = annotation(f, annotations, name, parseBool)
+		if s.ScaleToZero && s.Hold == 0 {
+			s.Hold = defaultHold
+		}
+		return
+	}
+}
+
+func parseBool(value string) (bool, error) {
+	switch value {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, errScaleToZero
 }
 
 // weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is set

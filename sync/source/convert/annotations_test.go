@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,33 @@ func TestHoldOfService(t *testing.T) {
 		s.Hold = want
 		check(t, value, s, got)
 		checkAnnotation(t, value, errs, hold, text)
+	}
+}
+
+func TestScaleToZeroOfService(t *testing.T) {
+	const ours, cilium, hold = "kube-vmap.io/scale-to-zero", "service.cilium.io/scale-to-zero", "kube-vmap.io/hold"
+	for _, test := range []struct {
+		annotations map[string]string
+		scale       bool
+		hold        time.Duration
+		err         string // the annotation with a bad value
+	}{
+		{map[string]string{ours: "true"}, true, time.Minute, ""},
+		{map[string]string{ours: "true", hold: "5s"}, true, 5 * time.Second, ""},
+		{map[string]string{cilium: "true"}, true, time.Minute, ""},
+		{map[string]string{ours: "false", cilium: "true"}, false, 0, ""},
+		{map[string]string{ours: "false", hold: "5s"}, false, 5 * time.Second, ""},
+		{map[string]string{ours: "yes", cilium: "true"}, false, 0, ours},
+		{map[string]string{cilium: ""}, false, 0, cilium},
+	} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = test.annotations }))
+		want, text := wantService(), ""
+		if want.ScaleToZero, want.Hold = test.scale, test.hold; test.err != "" {
+			text = `must be "true" or "false"`
+		}
+		name := fmt.Sprint(test.annotations)
+		check(t, name, want, got)
+		checkAnnotation(t, name, errs, test.err, text)
 	}
 }
 

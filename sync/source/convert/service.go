@@ -56,6 +56,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Selects:    len(s.Spec.Selector) > 0,
 	}
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
+	f.scaleToZero(out, s.Annotations)
 	f.limitAddresses(out)
 	f.limitTables(out)
 	if f.invalid {
