@@ -43,7 +43,7 @@ BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeou
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help demo build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help demo wake build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,10 @@ help: ## list the targets
 demo: build ## run a demonstration: Services from manifests, real packets (root)
 	@.ci/setup nft
 	go test -c -o bin/demo ./integration/demo
-	KUBE_VMAP_REQUIRE_KERNEL=1 KUBE_VMAP_BINARY=$(CURDIR)/bin/kube-vmap bin/demo $(VERBOSE)
+	KUBE_VMAP_REQUIRE_KERNEL=1 KUBE_VMAP_BINARY=$(CURDIR)/bin/kube-vmap bin/demo -test.run '^$(or $(DEMO),TestDemo)$$' $(VERBOSE)
+
+wake: ## run the second demonstration: a Service without a pod holds its clients until there is one (root)
+	@$(MAKE) --no-print-directory demo DEMO=TestWake
 
 build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap

@@ -47,7 +47,10 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	}
 	over := make(chan []model.Match)
 	p.loop.HoldOver = over
-	holds := hold.New(hold.Config{Kernel: p.handles.take(), Over: over, Recorder: recorder, Log: p.log})
+	holds := hold.New(hold.Config{
+		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Over: over, Recorder: recorder, Log: p.log,
+	})
+	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting
 	out = append(out, p.passiveHealth(m), holds)
 	if p.config.CountConnections {

@@ -7,5 +7,7 @@
 //	make demo
 //	make demo VERBOSE=-v
 //
-// Everything that it prints is verified.
+// `make wake` shows a Service without a pod, whose clients wait until there is one.
+//
+// Everything that both print is verified.
 package demo

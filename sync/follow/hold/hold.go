@@ -9,6 +9,8 @@
 // It also bounds how many frontends hold: of more than the kernel can record, the namespaces that
 // have more than their fair share reject connections instead.
 //
+// For Services that may be scaled to zero, it publishes the demand (demand.go).
+//
 // A restart forgets when an outage began: its hold starts again.
 package hold
 
@@ -46,6 +48,8 @@ const (
 	ReasonHoldOver = "HoldOver"
 	// ReasonNotHeld: the namespace has more than its share of the frontends that hold.
 	ReasonNotHeld = "NotHeld"
+	// ReasonWaiting: clients wait for an endpoint.
+	ReasonWaiting = "ClientsWaiting"
 )
 
 // Kernel is the part of [kernel.Kernel] in use, by one goroutine.
@@ -56,7 +60,8 @@ type Kernel interface {
 
 // Config configures a [Hold].
 type Config struct {
-	Kernel Kernel
+	Kernel   Kernel
+	Tracking Tracking
 	// Over receives the keys of pools whose hold is over.
 	Over     chan<- []model.Match
 	Recorder sync.Recorder // nil means no events
@@ -68,6 +73,7 @@ type Hold struct {
 	Config
 	*follow.Queue
 	outages
+	demand  demand
 	held    [len(model.Families)]uint64 // packets in total, at the last read that succeeded
 	pace    throttle.Throttle
 	failing bool // the last read failed
@@ -79,7 +85,7 @@ type Hold struct {
 // New returns a Hold; it does nothing before Run.
 func New(c Config) *Hold {
 	return &Hold{
-		Config: c, Queue: follow.NewQueue(), outages: newOutages(),
+		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(),
 		pace:     throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime},
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
@@ -100,20 +106,31 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 	}
 	r, err := sync.CallOn(ctx, h.requests, h.ended, func() (r result) {
 		h.applyCommits()
-		if r.err = h.read(); r.err == nil {
-			r.list, r.err = h.clients()
+		if r.err = h.read(); r.err != nil {
+			return r
+		}
+		var clients map[*pool]int
+		clients, r.err = h.clients()
+		for p := range h.waiting {
+			if clients[p] > 0 {
+				r.list = append(r.list, Waiting{p.key, p.since, clients[p]})
+			}
 		}
 		return r
 	})
 	return r.list, errors.Join(err, r.err)
 }
 
-// clients counts the clients of each pool.
-func (h *Hold) clients() (list []Waiting, err error) {
+// Demand returns the demand for Services that may be scaled to zero, by Service. It may be called at
+// any time.
+func (h *Hold) Demand() []ServiceDemand { return h.demand.list() }
+
+// clients counts the clients of each pool without an endpoint.
+func (h *Hold) clients() (counts map[*pool]int, err error) {
 	if len(h.waiting) == 0 {
 		return nil, nil
 	}
-	counts := map[*pool]int{}
+	counts = map[*pool]int{}
 	for _, f := range model.Families {
 		err = errors.Join(err, h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetWaiting}, func(c nft.Client) {
 			if _, p, held := model.Find(h.frontends, h.nodeAddrs, c.Destination); held {
@@ -121,16 +138,11 @@ func (h *Hold) clients() (list []Waiting, err error) {
 			}
 		}))
 	}
-	for p := range h.waiting {
-		if counts[p] > 0 {
-			list = append(list, Waiting{p.key, p.since, counts[p]})
-		}
-	}
-	return list, err
+	return counts, err
 }
 
 // Run follows commits and reads what is held until ctx ends, which is not an error. While no
-// Service holds it only waits.
+// Service holds or may be scaled to zero it only waits.
 func (h *Hold) Run(ctx context.Context) error {
 	defer close(h.ended)
 	var next <-chan time.Time
@@ -146,11 +158,11 @@ func (h *Hold) Run(ctx context.Context) error {
 		case <-next:
 			next = nil
 			h.applyCommits()
-			h.pace.Do(func() { h.logOutcome(h.read()) })
+			h.observe()
 			h.report(ctx, h.overdue(time.Now()), ReasonHoldOver)
 		}
 		switch {
-		case len(h.frontends) == 0:
+		case len(h.frontends)+len(h.demand.frontends) == 0:
 			next = nil
 		case next == nil:
 			next = time.After(h.pace.Remaining())
@@ -158,15 +170,43 @@ func (h *Hold) Run(ctx context.Context) error {
 	}
 }
 
+// observe reads who waits and, for Services that may be scaled to zero, what else is active.
+func (h *Hold) observe() {
+	var err error
+	waiting := map[model.ServiceName]int{}
+	h.pace.Do(func() {
+		if len(h.frontends) > 0 {
+			err = h.read()
+		}
+		if len(h.demand.frontends) == 0 {
+			return
+		}
+		clients, failed := h.clients()
+		err = errors.Join(err, failed)
+		for p, n := range clients {
+			if p.scaleToZero {
+				waiting[p.name()] += n
+			}
+		}
+	})
+	if len(h.demand.frontends) > 0 {
+		err = errors.Join(err, h.demand.readActive(h.Tracking, h.nodeAddrs))
+	}
+	h.demand.publish(time.Now(), waiting)
+	h.logOutcome(err)
+}
+
 func (h *Hold) applyCommits() {
 	now := time.Now()
 	for _, c := range h.Take() {
-		h.apply(c, now)
+		h.outages.apply(c, now)
+		h.demand.apply(c)
 	}
 }
 
 // read reads which frontends have clients, if packets were held since the last time.
 func (h *Hold) read() (err error) {
+	fresh := sets.New[sync.Object]()
 	for _, f := range model.Families {
 		totals, failed := h.Kernel.Counters(f)
 		total := totals[nft.CounterHeld]
@@ -176,7 +216,14 @@ func (h *Hold) read() (err error) {
 		if failed == nil {
 			now := time.Now()
 			failed = h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetHeld}, func(c nft.Client) {
-				h.packet(c.Destination, now.Add(c.Expires-nft.HeldTime))
+				at := now.Add(c.Expires - nft.HeldTime)
+				p, first := h.packet(c.Destination, at)
+				if first {
+					fresh.Insert(p.service)
+				}
+				if p != nil && p.scaleToZero {
+					h.demand.packet(p.name(), at)
+				}
 			})
 		}
 		if failed == nil {
@@ -184,15 +231,16 @@ func (h *Hold) read() (err error) {
 		}
 		err = errors.Join(err, failed)
 	}
+	sync.WarnServices(h.Recorder, fresh, ReasonWaiting, notes[ReasonWaiting])
 	return err
 }
 
 func (h *Hold) logOutcome(err error) {
 	switch {
 	case err != nil && !h.failing:
-		h.Log.Warn("held connections not readable, they are held until they are", "err", err)
+		h.Log.Warn("held or active connections not readable, connections are held until they are", "err", err)
 	case err == nil && h.failing:
-		h.Log.Info("held connections readable again")
+		h.Log.Info("held and active connections readable again")
 	}
 	h.failing = err != nil
 }
@@ -202,6 +250,7 @@ var notes = map[string]string{
 	ReasonHoldOver: "no endpoint within kube-vmap.io/hold: connections are rejected until there is one",
 	ReasonNotHeld: "connections are rejected and not held: its namespace has more than its share of the addresses " +
 		"for which a node holds connections",
+	ReasonWaiting: "clients wait for an endpoint",
 }
 
 // report ends the hold of pools. It waits while the loop is applying a batch.

@@ -14,6 +14,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 )
 
@@ -25,6 +26,7 @@ type rig struct {
 	packets  map[model.Match]time.Time
 	clients  map[int]time.Time // of the Service, when they sent last
 	total    uint64
+	tracked  []conntrack.Entry
 	lists    int
 	failure  error
 	hold     *Hold
@@ -47,7 +49,7 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
 					over := make(chan []model.Match)
-					r.hold = New(Config{Kernel: r, Over: over, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					r.hold = New(Config{Kernel: r, Tracking: r, Over: over, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
 					r.hold.pace.ProcessorTime = nil
 					go func() { _ = r.hold.Run(ctx) }()
 					go func() {
@@ -101,6 +103,15 @@ func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
 	return nil
 }
 
+// EachTranslated implements [Tracking].
+func (r *rig) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
+	begin()
+	for _, e := range r.tracked {
+		fn(e)
+	}
+	return r.failure
+}
+
 // send records a packet.
 func (r *rig) send(to model.Match) {
 	r.packets[to] = time.Now()
@@ -150,7 +161,7 @@ func TestHoldEndsAfterFirstPacket(t *testing.T) {
 		r.after(4900*time.Millisecond, 0)
 		r.after(500*time.Millisecond, 1)
 		r.after(time.Minute, 1)
-		if r.over[0] != to || fmt.Sprint(r.events) != "[web HoldOver]" {
+		if r.over[0] != to || fmt.Sprint(r.events) != "[web ClientsWaiting web HoldOver]" {
 			r.Errorf("over: %v, events %v", r.over, r.events)
 		}
 	})
@@ -213,6 +224,55 @@ func TestWaitingClients(t *testing.T) {
 		if _, err := r.hold.Waiting(r.Context()); !errors.Is(err, r.failure) {
 			r.Errorf("error %v, want %v", err, r.failure)
 		}
+	})
+}
+
+// TestDemand has a Service that is woken, used, and left alone.
+func TestDemand(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		expect := func(after time.Duration, want ...int) {
+			t.Helper()
+			r.after(after, 0)
+			var got []int
+			for _, d := range r.hold.Demand() {
+				if got = append(got, d.Demand); d.Service != (model.ServiceName{Namespace: "shop", Name: "web"}) {
+					r.Errorf("demand for %s", d.Service)
+				}
+			}
+			if !slices.Equal(got, want) {
+				r.Errorf("demand %v, want %v", got, want)
+			}
+		}
+		commit := func(verdict model.Verdict) {
+			all := r.service(to, "shop", "1", verdict)
+			for i := range all {
+				all[i].Pool.ScaleToZero, all[i].Pool.Hold = true, time.Hour
+			}
+			r.commit(all...)
+		}
+		commit(model.VerdictHold)
+		expect(time.Minute)
+		r.send(to)
+		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now()}
+		expect(period, 3)
+		expect(nft.WaitingTime, 1) // all have given up
+		commit(model.VerdictBalance)
+		expect(10*time.Second, 1)
+		at := netip.AddrPortFrom(to.Addr, to.Port)
+		nodePort := netip.AddrPortFrom(nodes[r.f], 30080)
+		other := netip.AddrPortFrom(to.Addr, to.Port+1)
+		for _, e := range []conntrack.Entry{
+			{Original: at, Open: true}, {Original: nodePort, Open: true}, {Original: at}, {Original: other, Open: true},
+		} {
+			e.Protocol = to.Protocol
+			r.tracked = append(r.tracked, e)
+		}
+		expect(trackingPeriod+period, 2)
+		expect(time.Hour, 2)
+		r.tracked = nil
+		expect(trackingPeriod + period)
+		commit(model.VerdictHold)
+		expect(time.Hour)
 	})
 }
 

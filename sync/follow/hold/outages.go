@@ -28,6 +28,12 @@ type pool struct {
 	began     time.Time // when this process learned of the outage
 	since     time.Time // when the first packet came, as far as it is known
 	over      bool      // this was reported
+
+	scaleToZero bool
+}
+
+func (p *pool) name() model.ServiceName {
+	return model.ServiceName{Namespace: p.service.Namespace, Name: p.service.Name}
 }
 
 func newOutages() outages {
@@ -49,7 +55,7 @@ func (o *outages) apply(c sync.Committed, now time.Time) {
 			}
 			o.pools[p.key] = p
 		}
-		if p.hold = f.Pool.Hold; p != before {
+		if p.hold, p.scaleToZero = f.Pool.Hold, f.Pool.ScaleToZero; p != before {
 			p.frontends++
 			o.release(before)
 		}
@@ -73,13 +79,18 @@ func (o *outages) release(p *pool) {
 	}
 }
 
-// packet notes the time of a held packet. One from before the outage is of an earlier one.
-func (o *outages) packet(to model.Match, at time.Time) {
+// packet notes the time of a held packet. It returns its pool, unless the packet is from before the
+// outage, and whether it is the first one.
+func (o *outages) packet(to model.Match, at time.Time) (p *pool, first bool) {
 	_, p, held := model.Find(o.frontends, o.nodeAddrs, to)
-	if held && p.since.IsZero() && !p.over && !at.Before(p.began) {
+	if !held || p.over || at.Before(p.began) {
+		return nil, false
+	}
+	if first = p.since.IsZero(); first {
 		p.since = at
 		o.waiting[p] = struct{}{}
 	}
+	return p, first
 }
 
 // overdue returns the pools whose hold is over, once each.

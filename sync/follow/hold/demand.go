@@ -1,0 +1,130 @@
+package hold
+
+import (
+	"maps"
+	"slices"
+	stdsync "sync"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
+)
+
+const (
+	// demandTime is how long there is demand after the last held packet: until the connection that
+	// it began is seen in connection tracking, perhaps of another node.
+	demandTime = nft.HeldTime
+	// trackingPeriod is the least time between reads of connection tracking, trackingFactor times the
+	// processor time of one is the pause after it.
+	trackingPeriod = 5 * time.Second
+	trackingFactor = 20
+)
+
+// Tracking is the kernel's connection tracking.
+type Tracking interface {
+	// EachTranslated calls begin, which discards earlier entries, and then fn for every
+	// entry whose destination was translated.
+	EachTranslated(begin func(), fn func(conntrack.Entry)) error
+}
+
+// A ServiceDemand is the demand for a Service that may be scaled to zero, as far as this node sees it:
+// clients that wait, and active connections that the node translates. It is at least one for
+// [nft.HeldTime] after the last held packet.
+type ServiceDemand struct {
+	Service model.ServiceName
+	Demand  int
+}
+
+// demand is the demand for Services. All but list is used by the goroutine of [Hold].
+type demand struct {
+	frontends map[model.Match]model.ServiceName // of Services that may be scaled to zero
+	peak      int
+	held      map[model.ServiceName]time.Time // when the last packet was held
+	active    map[model.ServiceName]int
+	pace      throttle.Throttle // of reads of connection tracking
+
+	mu   stdsync.Mutex
+	last []ServiceDemand
+}
+
+func newDemand() demand {
+	return demand{
+		frontends: map[model.Match]model.ServiceName{}, held: map[model.ServiceName]time.Time{},
+		pace: throttle.Throttle{Factor: trackingFactor, Min: trackingPeriod, ProcessorTime: sync.ThreadCPUTime},
+	}
+}
+
+// apply follows a commit.
+func (d *demand) apply(c sync.Committed) {
+	follow.Update(d.frontends, c, func(f *model.Frontend, _ model.ServiceName, _ bool) (model.ServiceName, bool) {
+		return f.Service.ServiceName, f.Pool.ScaleToZero
+	}, func(model.Match, model.ServiceName) {})
+	d.frontends = model.Shrink(d.frontends, &d.peak)
+}
+
+// packet notes the time of a held packet.
+func (d *demand) packet(of model.ServiceName, at time.Time) {
+	if at.After(d.held[of]) {
+		d.held[of] = at
+	}
+}
+
+// readActive counts active connections, unless it was done shortly before. They count where they
+// are translated, so each counts once in the cluster.
+func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) (err error) {
+	if d.pace.Remaining() > 0 {
+		return nil
+	}
+	var active map[model.ServiceName]int
+	d.pace.Do(func() {
+		err = t.EachTranslated(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
+			if !e.Open {
+				return
+			}
+			to := model.Match{
+				Family: model.FamilyOf(e.Original.Addr()), Protocol: e.Protocol, Addr: e.Original.Addr(), Port: e.Original.Port(),
+			}
+			if _, service, found := model.Find(d.frontends, nodes, to); found {
+				active[service]++
+			}
+		})
+	})
+	if err == nil {
+		d.active = active
+	}
+	return err
+}
+
+// publish makes the current demand available. waiting are the clients that wait.
+func (d *demand) publish(now time.Time, waiting map[model.ServiceName]int) {
+	all := maps.Clone(d.active)
+	if all == nil {
+		all = map[model.ServiceName]int{}
+	}
+	for s, n := range waiting {
+		all[s] += n
+	}
+	maps.DeleteFunc(d.held, func(_ model.ServiceName, at time.Time) bool { return now.Sub(at) >= demandTime })
+	for s := range d.held {
+		all[s] = max(all[s], 1)
+	}
+	list := make([]ServiceDemand, 0, len(all))
+	for s, n := range all {
+		list = append(list, ServiceDemand{s, n})
+	}
+	slices.SortFunc(list, func(a, b ServiceDemand) int { return a.Service.Compare(b.Service) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = list
+}
+
+// list returns the demand that was published last, by Service. It may be called at any time.
+func (d *demand) list() []ServiceDemand {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
