@@ -44,7 +44,7 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
-	// Hold and ScaleToZero are those of the [Service].
+	// Hold and ScaleToZero are as in [Service].
 	Hold        time.Duration
 	ScaleToZero bool
 	// FlowEndpoints are the endpoints that established flows may continue to use: all

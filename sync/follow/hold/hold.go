@@ -267,7 +267,7 @@ func (h *Hold) report(ctx context.Context, over []*pool, reason string) {
 		}
 		sync.Send(ctx, h.Over, keys)
 	}
-	h.Log.Info("connections no longer held", "reason", reason, "pools", len(over), "services", services.Len(),
-		"first", over[0].service.Namespace+"/"+over[0].service.Name)
+	h.Log.Info("connections no longer held", "reason", reason, "services", services.Len(),
+		"service", over[0].name().String()) // the first one
 	sync.WarnServices(h.Recorder, services, reason, notes[reason])
 }
