@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,4 +180,49 @@ func TestConnectionsAreRejectedAfterHold(t *testing.T) {
 	s.folder.Put("web", s.service)
 	each(lab.TimedOut)
 	each(lab.Refused)
+}
+
+// TestRestartOfOnlyReplica has clients connect 50 times a second while the only endpoint is
+// restarted, with a hold and without one.
+func TestRestartOfOnlyReplica(t *testing.T) {
+	for _, hold := range []time.Duration{0, time.Minute} {
+		t.Run(fmt.Sprint("hold=", hold), func(t *testing.T) {
+			s := newScene(t, hold)
+			set := func(endpoints ...*lab.Host) {
+				s.service.Endpoints = endpoints
+				s.proxy.After(func() { s.folder.Put("web", s.service) })
+			}
+			set(s.server)
+			var outcomes [lab.Reset + 1]atomic.Int32
+			var clients sync.WaitGroup
+			connect := func() {
+				for _, f := range model.Families {
+					clients.Go(func() {
+						a, err := s.ask(client{s.lab.Outside, model.KindClusterIP, daemon.Transport{Family: f, Protocol: model.TCP}}, patience)
+						if err != nil {
+							t.Error(err)
+						}
+						outcomes[a.Outcome].Add(1)
+					})
+				}
+			}
+			load := func(connections int) {
+				for range connections {
+					connect()
+					<-time.After(20 * time.Millisecond)
+				}
+			}
+			load(10)
+			set()
+			load(50)
+			set(s.server)
+			load(10)
+			clients.Wait()
+			answered, refused := outcomes[lab.Answered].Load(), outcomes[lab.Refused].Load()
+			t.Logf("%d answered, %d refused", answered, refused)
+			if all := int32(70 * len(model.Families)); answered+refused != all || (refused > 0) != (hold == 0) {
+				t.Errorf("%d of %d connections answered, %d refused", answered, all, refused)
+			}
+		})
+	}
 }
