@@ -213,7 +213,7 @@ func (n *Network) source6(list []netlink.Addr, out simulate.Link, via netip.Addr
 	q := simulate.RouteQuery{To: via, Out: out}
 	if entry, err := n.ask(q, unix.RTM_F_FIB_MATCH); err != nil || !entry.source.IsValid() {
 		if found, err := n.ask(q, 0); err == nil && found.source.IsValid() {
-			return found.source, nil
+			return found.source, otherPeer(list, found.source, found.nextHop(via))
 		}
 	}
 	if slices.ContainsFunc(list, func(a netlink.Addr) bool { return a.IP.Equal(via.AsSlice()) }) {
@@ -227,6 +227,16 @@ func (n *Network) source6(list []netlink.Addr, out simulate.Link, via netip.Addr
 		return netip.Addr{}, simulate.Undecided("masquerade to one of several addresses of " + out.Name)
 	}
 	return firstAddress(list, out.Index), nil
+}
+
+// otherPeer returns an error if the address has a peer that is not the next hop: whether the next
+// hop sends replies to such an address is not known here.
+func otherPeer(list []netlink.Addr, a, hop netip.Addr) error {
+	i := slices.IndexFunc(list, func(l netlink.Addr) bool { return l.IP.Equal(a.AsSlice()) })
+	if i < 0 || list[i].Peer == nil || list[i].Peer.Contains(hop.AsSlice()) {
+		return nil
+	}
+	return simulate.Undecided(fmt.Sprintf("masquerade to %s, which has a peer that is not the next hop", a))
 }
 
 // firstAddress returns the first address of an interface, as it is in the kernel's list

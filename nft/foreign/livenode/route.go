@@ -77,6 +77,14 @@ func (n *Network) ask(q simulate.RouteQuery, flags uint32) (r fibResult, err err
 	return r, nil
 }
 
+// nextHop returns the first next hop towards an address: a gateway, or the address itself.
+func (r *fibResult) nextHop(to netip.Addr) netip.Addr {
+	if len(r.hops) > 0 && r.hops[0].Via.IsValid() {
+		return r.hops[0].Via
+	}
+	return to
+}
+
 func (r *fibResult) decode(d *attr.Decoder, attributes []byte) {
 	single := decodeHop(d, attributes)
 	if single.Out.Index != 0 {

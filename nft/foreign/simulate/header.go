@@ -262,6 +262,15 @@ func (f *frame) tos() (tos uint8, unknown bool) {
 // checkHeader drops what the kernel does not forward, or not deliver, and counts the hop.
 func (w *walk) checkHeader(local bool) error {
 	f := &w.frame
+	if f.packetType != nil {
+		ports, err := w.portsOf(f.in)
+		if err != nil {
+			return err
+		}
+		if len(ports) > 0 {
+			w.addNodeDoubt("a rule sets meta pkttype of packets that come in by bridge " + f.in.Name)
+		}
+	}
 	switch {
 	case f.packetType != nil && f.packetType[0] != unix.PACKET_HOST && (!local || f.protocol != model.UDP):
 		w.noteUnreachable(fmt.Errorf("%w: a rule has made it a packet for another host (meta pkttype)", ErrNoRoute))
