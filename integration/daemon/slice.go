@@ -132,13 +132,14 @@ func addEndpoint(lists []endpointList, of endpointList, e discoveryv1.Endpoint) 
 }
 
 // parseEndpoints parses [Service.EndpointSpec], one list for each slice: for each part
-// between bars, and for each weight in it.
+// between bars, and for each weight and priority in it.
 func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointList) {
 	for text := range strings.SplitSeq(spec, "|") {
 		part := []endpointList{{endpoints: []discoveryv1.Endpoint{}}}
 		for word := range strings.FieldsSeq(text) {
+			word, priority, _ := strings.Cut(word, "/priority=")
 			word, weight, _ := strings.Cut(word, "/weight=")
-			part = addEndpoint(part, endpointList{weight: weight}, parseEndpoint(hosts, f, word))
+			part = addEndpoint(part, endpointList{weight: weight, priority: priority}, parseEndpoint(hosts, f, word))
 		}
 		if len(part) > 1 && len(part[0].endpoints) == 0 {
 			part = part[1:]
@@ -157,7 +158,7 @@ func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointL
 //	zone=a,b     hints for these zones
 //	node=n,m     hints for these nodes
 //
-// and at last by weight=n, which is the weight of its slice (parseEndpoints).
+// and at last by weight=n and priority=n, of its slice (parseEndpoints).
 func parseEndpoint(hosts hosts, f model.Family, word string) discoveryv1.Endpoint {
 	parts := strings.Split(word, "/")
 	h := hosts[parts[0]]

@@ -21,6 +21,8 @@ const (
 	intendedWeights     = "weights"
 	intendedScheduler   = "scheduler "
 	intendedDrained     = "weight 0 drains"
+	intendedStandby     = "standby endpoints get connections while no better one serves"
+	intendedHold        = "connections wait for an endpoint"
 	intendedStrict      = "strict source ranges close the family that has none"
 	intendedAffinity    = "affinity time-outs are rounded to one of 24"
 )
@@ -84,6 +86,10 @@ func (c *comparer) intendedForService(d *Difference, f *frontend, ours, theirs *
 		return intendedScheduler + p.Scheduler.String()
 	case d.Kind == KindEndpoints && len(ours.missing(theirs)) == 0 && drained():
 		return intendedDrained
+	case d.Kind == KindEndpoints && len(ours.missing(theirs)) == 0 && c.standBy(f.ours, theirs.missing(ours)):
+		return intendedStandby
+	case verdicts && f.ours.Verdict == model.VerdictHold && ours.verdict() == simulate.VerdictDropped && !theirs.serves():
+		return intendedHold
 	case verdicts && c.in.Loop.StrictSourceRanges && f.ours.Restricted && len(f.ours.Sources) == 0:
 		return intendedStrict
 	case verdicts && !ours.serves() && theirs.serves() && drained():
@@ -110,20 +116,30 @@ func (c *comparer) isNodeToExternal(d *Difference, f *frontend) bool {
 }
 
 func (c *comparer) areDrained(f *model.Frontend, list []netip.AddrPort) bool {
-	drained := map[netip.Addr]bool{}
+	return c.areOf(f, list, func(s *model.EndpointSlice) bool { return s.Drained })
+}
+
+// standBy reports whether all of these endpoints are of a worse priority than another one.
+func (c *comparer) standBy(f *model.Frontend, list []netip.AddrPort) bool {
+	best := uint8(model.MaxPriority)
 	for _, s := range c.services[f.Service.ServiceName].Slices {
-		if s.Drained {
-			for i := range s.Endpoints {
-				drained[s.Endpoints[i].Addr] = true
+		best = min(best, s.Priority)
+	}
+	return c.areOf(f, list, func(s *model.EndpointSlice) bool { return s.Priority > best })
+}
+
+// areOf reports whether there are endpoints in the list, each of a slice that matches.
+func (c *comparer) areOf(f *model.Frontend, list []netip.AddrPort, matches func(*model.EndpointSlice) bool) bool {
+	of := map[netip.Addr]bool{}
+	all := c.services[f.Service.ServiceName].Slices
+	for i := range all {
+		if matches(&all[i]) {
+			for k := range all[i].Endpoints {
+				of[all[i].Endpoints[k].Addr] = true
 			}
 		}
 	}
-	for _, e := range list {
-		if !drained[e.Addr()] {
-			return false
-		}
-	}
-	return len(list) > 0
+	return len(list) > 0 && !slices.ContainsFunc(list, func(e netip.AddrPort) bool { return !of[e.Addr()] })
 }
 
 // roundedAffinity reports whether all time-outs of ours are those that theirs are rounded to.

@@ -55,6 +55,8 @@ func intended() []daemon.Service {
 		{Name: "weights", EndpointSpec: "pod-1/weight=3 | remote-1/weight=1"},
 		{Name: "drained", EndpointSpec: "pod-1/weight=0 | remote-1"},
 		{Name: "all-drained", EndpointSpec: "pod-1/weight=0"},
+		{Name: "held", Hold: time.Minute},
+		{Name: "standby", EndpointSpec: "pod-1 pod-2/priority=1 remote-1/priority=1"},
 		{Name: "source-hash", EndpointSpec: everywhere, Scheduler: "sh"},
 		{Name: "maglev", EndpointSpec: everywhere, Scheduler: "mh"},
 		{Name: "round-robin", EndpointSpec: everywhere, Scheduler: "rr"},
@@ -67,8 +69,8 @@ func intended() []daemon.Service {
 	for i := range list {
 		list[i].Number += 60
 	}
-	for i := range list[8:] {
-		list[8+i].Edit = func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.200", "2001:db8:c8::c8"} }
+	for i := len(list) - 2; i < len(list); i++ {
+		list[i].Edit = func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.200", "2001:db8:c8::c8"} }
 	}
 	return list
 }
