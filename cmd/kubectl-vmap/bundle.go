@@ -16,10 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/inspect/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
-func bundleCommand(f *nodes.Flags) *cobra.Command {
+func bundleCommand(f *cluster.Flags) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "bundle [--output FILE] [--node NAME,...]",
@@ -36,14 +37,21 @@ if there are some, or if the archive cannot be written.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "",
 		"`file` to write, - for stdout (default kube-vmap-bundle-TIME.tar.gz)")
-	return f.Command(cmd, "all by default", func(ctx context.Context, r *nodes.Request) error {
-		b := bundle{Request: r, at: time.Now()}
-		r.Cluster = r.Patient(partTimeout)
-		if output == "-" {
-			return b.write(ctx, r.Stdout)
+	r := f.Nodes("all by default")
+	r.AddFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := r.Find(cmd.Context())
+		if err != nil {
+			return err
 		}
-		return b.writeFile(ctx, cmp.Or(output, "kube-vmap-bundle-"+b.at.UTC().Format("20060102-150405")+".tar.gz"))
-	})
+		b := bundle{Cluster: r.Patient(partTimeout), list: list, stderr: cmd.ErrOrStderr(), at: time.Now()}
+		if output == "-" {
+			return b.write(cmd.Context(), cmd.OutOrStdout())
+		}
+		path := cmp.Or(output, "kube-vmap-bundle-"+b.at.UTC().Format("20060102-150405")+".tar.gz")
+		return b.writeFile(cmd.Context(), path, cmd.OutOrStdout())
+	}
+	return cmd
 }
 
 // partTimeout is the limit of cmd/inspect/bundle for one part; meanwhile a node writes nothing.
@@ -51,14 +59,16 @@ const partTimeout = time.Minute
 
 // A bundle is an archive that is written.
 type bundle struct {
-	*nodes.Request
+	*cluster.Cluster
 
-	at    time.Time
-	files *tar.Writer
+	list   nodes.List
+	stderr io.Writer
+	at     time.Time
+	files  *tar.Writer
 }
 
 // writeFile writes the archive to a new file, and prints its name.
-func (b *bundle) writeFile(ctx context.Context, path string) error {
+func (b *bundle) writeFile(ctx context.Context, path string, stdout io.Writer) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the archive: %w", err)
@@ -70,7 +80,7 @@ func (b *bundle) writeFile(ctx context.Context, path string) error {
 	if ctx.Err() != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	_, _ = fmt.Fprintln(b.Stdout, path)
+	_, _ = fmt.Fprintln(stdout, path)
 	return err
 }
 
@@ -83,7 +93,7 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 	writeErr := b.add("version.txt", []byte("kubectl-vmap "+version+"\n"))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	nodes.Ask(ctx, b.Cluster, b.List, func(ctx context.Context, n nodes.Node) ([]byte, error) {
+	nodes.Each(ctx, b.list, func(ctx context.Context, n nodes.Node) ([]byte, error) {
 		return b.Run(ctx, n, "bundle", "-o", "-")
 	}, func(n nodes.Node, text []byte, err error) {
 		if writeErr == nil { // also what came before an error
@@ -104,7 +114,7 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 	if err := errors.Join(writeErr, b.files.Close(), packed.Close()); err != nil {
 		return fmt.Errorf("write the archive: %w", err)
 	}
-	return failures.Err(b.Stderr)
+	return failures.Err(b.stderr)
 }
 
 // folder is where all files of an archive are, as in the archives of nodes.

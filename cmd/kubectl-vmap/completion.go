@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -21,7 +21,7 @@ import (
 // (k8s.io/kubectl/pkg/cmd/plugin_completion.go) is beside this file:
 //
 //	shell --> kubectl __complete vmap ... --> kubectl_complete-vmap --> kubectl-vmap __complete ...
-type completer struct{ flags *nodes.Flags }
+type completer struct{ flags *cluster.Flags }
 
 const (
 	completionTimeout = 3 * time.Second

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
 // TestNoAPIServerMeansNoNames has an API server that does not exist.
 func TestNoAPIServerMeansNoNames(t *testing.T) {
-	f := nodes.NewFlags()
+	f := cluster.NewFlags()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.AddFlags(flags)
 	must(t, flags.Set("server", "https://127.0.0.1:1"))
@@ -29,11 +29,11 @@ func TestNoAPIServerMeansNoNames(t *testing.T) {
 }
 
 func TestKindsAreCompletedFirst(t *testing.T) {
-	got, d := completer{nodes.NewFlags()}.objects("pod/", "deploy/", "ds/")(&cobra.Command{}, nil, "d")
+	got, d := completer{cluster.NewFlags()}.objects("pod/", "deploy/", "ds/")(&cobra.Command{}, nil, "d")
 	if len(got) != 2 || got[0] != "deploy/" || d&cobra.ShellCompDirectiveNoSpace == 0 {
 		t.Errorf("%q, %v", got, d)
 	}
-	if got, _ := (completer{nodes.NewFlags()}).objects("pod/", "ds/")(&cobra.Command{}, nil, "svc/x"); got != nil {
+	if got, _ := (completer{cluster.NewFlags()}).objects("pod/", "ds/")(&cobra.Command{}, nil, "svc/x"); got != nil {
 		t.Errorf("a kind that is not one of the flag's: %q", got)
 	}
 }

@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
-func getCommand(f *nodes.Flags) *cobra.Command {
+func getCommand(f *cluster.Flags) *cobra.Command {
 	var o get.Options
 	cmd := &cobra.Command{
 		Use:   "get services|endpoints|frontends [NAME...]",
@@ -40,24 +41,31 @@ not answer are named at the end, and make the exit code 1.
 	o.AddFlags(cmd)
 	var labels string
 	cmd.Flags().StringVarP(&labels, "selector", "l", "", "only Services with the labels of a `selector`, and their parts")
-	return f.Command(cmd, "by default one that answers", func(ctx context.Context, r *nodes.Request) (err error) {
-		o.Args = r.Args
-		if o.Namespace, err = f.CurrentNamespace(); err != nil {
+	r := f.Nodes("by default one that answers")
+	r.AddFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list, err := r.Find(cmd.Context())
+		if err != nil {
 			return err
 		}
-		if o.Has, err = hasLabels(ctx, r, labels); err != nil {
+		o.Args = args
+		if _, o.Namespace, err = r.Namespace(); err != nil {
 			return err
 		}
-		if r.All || len(r.Names) > 1 {
-			return getAll(ctx, r, o)
+		if o.Has, err = hasLabels(cmd.Context(), r, labels); err != nil {
+			return err
 		}
-		return get.Run(ctx, o, documentOfFirst(r), r.Stdout, r.Stderr)
-	})
+		if list.Chosen && (len(list.Nodes) > 1 || cmd.Flags().Changed("all-nodes")) {
+			return getAll(cmd, r, list, o)
+		}
+		return get.Run(cmd.Context(), o, documentOfFirst(r, list.Nodes), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
 }
 
 // hasLabels returns which Services have the labels of a selector, as the API server knows them; nil
 // without a selector.
-func hasLabels(ctx context.Context, r *nodes.Request, selector string) (func(namespace, name string) bool, error) {
+func hasLabels(ctx context.Context, r *cluster.Nodes, selector string) (func(namespace, name string) bool, error) {
 	if selector == "" {
 		return nil, nil
 	}
@@ -81,19 +89,19 @@ func hasLabels(ctx context.Context, r *nodes.Request, selector string) (func(nam
 const attempts = 3
 
 // documentOfFirst returns the source of a node that answers.
-func documentOfFirst(r *nodes.Request) get.Source {
+func documentOfFirst(r nodes.Nodes, all []nodes.Node) get.Source {
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
-		candidates := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool { return n.Missing })
+		candidates := slices.DeleteFunc(slices.Clone(all), func(n nodes.Node) bool { return n.Missing })
 		nodes.ReadyFirst(candidates)
-		failed := fmt.Errorf("%s: %s", r.List[0].Name, r.List[0].Why)
-		if len(r.List) > 1 {
-			failed = fmt.Errorf("no node of %d runs kube-vmap, for instance %w", len(r.List), failed)
+		failed := fmt.Errorf("%s: %s", all[0].Name, all[0].Why)
+		if len(all) > 1 {
+			failed = fmt.Errorf("no node of %d runs kube-vmap, for instance %w", len(all), failed)
 		}
 		before := ""
 		for _, n := range candidates[:min(attempts, len(candidates))] {
 			note := before
-			if len(r.List) > 1 {
-				note += fmt.Sprintf("Of node %s; --all-nodes shows all %d, --node another one.", n.Name, len(r.List))
+			if len(all) > 1 {
+				note += fmt.Sprintf("Of node %s; --all-nodes shows all %d, --node another one.", n.Name, len(all))
 			}
 			d, err := r.Document(ctx, n, q)
 			if err == nil {
@@ -110,16 +118,16 @@ func documentOfFirst(r *nodes.Request) get.Source {
 }
 
 // getAll prints the rows of nodes as they answer.
-func getAll(ctx context.Context, r *nodes.Request, o get.Options) error {
-	p, err := get.NewNodesPrinter(o, r.Stdout, r.Stderr)
+func getAll(cmd *cobra.Command, r nodes.Nodes, list nodes.List, o get.Options) error {
+	p, err := get.NewNodesPrinter(o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	failures, err := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
+	failures, err := nodes.Answers(cmd.Context(), list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 		return r.Document(ctx, n, p.Query())
 	}, func(n nodes.Node, d *nodestatus.Document) error { return p.Print(n.Name, d) })
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.Close(), failures.Err(r.Stderr))
+	return errors.Join(p.Close(), failures.Err(cmd.ErrOrStderr()))
 }

@@ -20,8 +20,8 @@ import (
 
 	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // version is set by the linker, or by main from the build info.
@@ -48,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // rootCommand returns the command with its subcommands.
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {
-	flags := nodes.NewFlags()
+	flags := cluster.NewFlags()
 	root := &cobra.Command{
 		Use:   "vmap",
 		Short: "Ask the nodes of a cluster what kube-vmap programs there",

@@ -15,14 +15,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/explain"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
-func pageCommand(f *nodes.Flags) *cobra.Command {
+func pageCommand(f *cluster.Flags) *cobra.Command {
 	var port int
 	cmd := &cobra.Command{
 		Use:   "page [--port PORT]",
@@ -54,7 +55,7 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 
 // explainer returns the function that follows packets. Each question begins with what the
 // API server has now.
-func explainer(f *nodes.Flags) func(context.Context, page.Question) (any, error) {
+func explainer(f *cluster.Flags) func(context.Context, page.Question) (any, error) {
 	return func(ctx context.Context, q page.Question) (any, error) {
 		e, err := explain.New(f, q.Family)
 		if err != nil {
@@ -65,7 +66,7 @@ func explainer(f *nodes.Flags) func(context.Context, page.Question) (any, error)
 }
 
 // execSource asks nodes by exec in their pods.
-type execSource struct{ *nodes.Cluster }
+type execSource struct{ *cluster.Cluster }
 
 // Tally implements [live.Source].
 func (s execSource) Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error) {

@@ -12,7 +12,7 @@ import (
 
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -55,7 +55,7 @@ func TestPageWaitsWhileANodeObserves(t *testing.T) {
 		_, _ = io.WriteString(stdout, `{"schema":1,"findings":[{"reason":"Refuses"}]}`)
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: 500 * time.Millisecond})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, cluster.Config{Timeout: 500 * time.Millisecond})
 	list, err := c.Nodes(t.Context())
 	must(t, err)
 	if found, err := (execSource{c}).Findings(t.Context(), list[0]); err != nil || len(found) != 1 {

@@ -14,13 +14,14 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
-func problemsCommand(f *nodes.Flags) *cobra.Command {
+func problemsCommand(f *cluster.Flags) *cobra.Command {
 	var all bool
 	var format string
 	var observe time.Duration
@@ -46,8 +47,7 @@ not counted (NotCounted).`,
   kubectl vmap problems --node node-1 --observe 8s`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(*cobra.Command, []string) error {
-			return cmp.Or(nodestatus.CheckObserve(observe), nodestatus.CheckNamespace(f.GivenNamespace()),
-				output.Table.Check(format))
+			return cmp.Or(nodestatus.CheckObserve(observe), output.Table.Check(format))
 		},
 	}
 	flags := cmd.Flags()
@@ -55,28 +55,35 @@ not counted (NotCounted).`,
 	output.Table.AddFlag(cmd, &format)
 	flags.DurationVar(&observe, "observe", 3*time.Second,
 		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
-	return nodes.Trouble(f.Command(cmd, "all if there is none", func(ctx context.Context, r *nodes.Request) error {
+	r := f.Nodes("all if there is none")
+	r.AddFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		given, namespace, err := r.Namespace()
+		if err := cmp.Or(err, nodestatus.CheckNamespace(given)); err != nil {
+			return err
+		}
+		list, err := r.Find(cmd.Context())
+		if err != nil {
+			return err
+		}
 		args := []string{"problems", "-o", "json", "--observe", observe.String()}
-		if !all && (len(r.Args) > 0 || f.GivenNamespace() != "") {
-			namespace, err := f.CurrentNamespace()
-			if err != nil {
-				return err
-			}
+		if !all && (len(names) > 0 || given != "") {
 			args = append(args, "--namespace", namespace)
 		}
 		if r.Cluster = r.Patient(observe); observe > 0 {
-			output.Progress(r.Stderr, fmt.Sprintf("observing for %s whether endpoints respond ...", observe))
+			output.Progress(cmd.ErrOrStderr(), fmt.Sprintf("observing for %s whether endpoints respond ...", observe))
 		}
-		return listProblems(ctx, r, append(args, r.Args...), format)
-	}))
+		return listProblems(cmd, r, list, append(args, names...), format)
+	}
+	return exit.TroubleOnError(cmd)
 }
 
 // listProblems asks the nodes and prints what they have found.
-func listProblems(ctx context.Context, r *nodes.Request, args []string, format string) error {
+func listProblems(cmd *cobra.Command, r *cluster.Nodes, from nodes.List, args []string, format string) error {
 	var all findings.Merger
 	var sum findings.Summary
 	var uncounted error
-	failures, _ := nodes.Answers(ctx, r, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
+	failures, _ := nodes.Answers(cmd.Context(), from, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
 		return l, r.JSON(ctx, n, findings.Schema, &l, args...)
 	}, func(n nodes.Node, l findings.List) error {
 		all.Add(n.Name, l.Findings)
@@ -91,7 +98,7 @@ func listProblems(ctx context.Context, r *nodes.Request, args []string, format s
 		}
 		return nil
 	})
-	failed := failures.Err(r.Stderr)
+	failed := failures.Err(cmd.ErrOrStderr())
 	if failures.Answered() == 0 {
 		return failed
 	}
@@ -101,14 +108,14 @@ func listProblems(ctx context.Context, r *nodes.Request, args []string, format s
 	}
 	api, err := kubernetes.NewForConfig(r.REST())
 	if err == nil {
-		err = namer{&resolve.Resolver{API: api}}.add(ctx, found)
+		err = namer{&resolve.Resolver{API: api}}.add(cmd.Context(), found)
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(r.Stderr, err)
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), err)
 	}
 	sum.Count(found)
 	sum.Nodes, sum.Silent = failures.Answered()+failures.Count(), failures.Count()
-	err = errors.Join(writeProblems(r.Stdout, format, found, sum, answered), failed, uncounted)
+	err = errors.Join(writeProblems(cmd.OutOrStdout(), format, found, sum, answered), failed, uncounted)
 	if err == nil && sum.Problems > 0 {
 		return &exit.Error{Code: 1}
 	}

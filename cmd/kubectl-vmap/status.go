@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
-func statusCommand(f *nodes.Flags) *cobra.Command {
+func statusCommand(f *cluster.Flags) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -48,13 +49,19 @@ could be asked, or not the API server. Notices are no problems.`,
 		PreRunE: func(*cobra.Command, []string) error { return output.Table.Check(format) },
 	}
 	output.Table.AddFlag(cmd, &format)
-	return nodes.Trouble(f.Command(cmd, "all if there is none", func(ctx context.Context, r *nodes.Request) error {
-		api, apiErr := readVersions(ctx, r.REST()) // before the nodes are asked
-		if apiErr != nil {
-			_, _ = fmt.Fprintln(r.Stderr, "LAG is not known:", apiErr)
+	r := f.Nodes("all if there is none")
+	r.AddFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := r.Find(cmd.Context())
+		if err != nil {
+			return err
 		}
-		rows := askStatus(ctx, r, api)
-		if err := writeStatus(r.Stdout, format, rows); err != nil {
+		api, apiErr := readVersions(cmd.Context(), r.REST()) // before the nodes are asked
+		if apiErr != nil {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "LAG is not known:", apiErr)
+		}
+		rows := askStatus(cmd.Context(), r, list, api)
+		if err := writeStatus(cmd.OutOrStdout(), format, rows); err != nil {
 			return err
 		}
 		switch sum := summarize(rows); {
@@ -64,27 +71,29 @@ could be asked, or not the API server. Notices are no problems.`,
 			return &exit.Error{Code: 1}
 		}
 		return nil
-	}))
+	}
+	return exit.TroubleOnError(cmd)
 }
 
 // settle is how long a node may take to see a change before it counts as behind.
 const settle = 2 * time.Second
 
 // askStatus returns the rows of the nodes. Those that are behind are asked twice.
-func askStatus(ctx context.Context, r *nodes.Request, api objectVersions) []nodeRow {
-	rows := make(map[string]nodeRow, len(r.List))
-	ask := func(list []nodes.Node) {
-		nodes.Ask(ctx, r.Cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
+func askStatus(ctx context.Context, r nodes.Nodes, all nodes.List, api objectVersions) []nodeRow {
+	rows := make(map[string]nodeRow, len(all.Nodes))
+	ask := func(list nodes.List) {
+		nodes.Each(ctx, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
 			return r.Document(ctx, n, nodestatus.Query{Health: true})
 		}, func(n nodes.Node, d *nodestatus.Document, err error) { rows[n.Name] = newRow(n, d, err, api) })
 	}
 	start := time.Now()
-	ask(r.List)
-	behind := slices.DeleteFunc(slices.Clone(r.List), func(n nodes.Node) bool {
+	ask(all)
+	behind := all
+	behind.Nodes = slices.DeleteFunc(slices.Clone(all.Nodes), func(n nodes.Node) bool {
 		lag := rows[n.Name].Lag
 		return lag == nil || lag.sum() == 0
 	})
-	if len(behind) > 0 {
+	if len(behind.Nodes) > 0 {
 		select {
 		case <-time.After(settle - time.Since(start)):
 		case <-ctx.Done():

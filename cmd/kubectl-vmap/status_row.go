@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
 )
 
 // severityUnknown is that of a node which could not be asked; the others are those of

@@ -17,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 	"kube-vmap/model"
 )
@@ -203,7 +204,7 @@ func rows() []nodeRow {
 		newRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(nodes.Node{Name: "later-1", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		newRow(nodes.Node{Name: "later-2", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
-		newRow(node("dead"), nil, &nodes.TimeoutError{After: 10 * time.Second}, api),
+		newRow(node("dead"), nil, &cluster.TimeoutError{After: 10 * time.Second}, api),
 		newRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
 		newRow(node("older"), &nodestatus.Document{Version: "v0.1.1"}, nil, api),
 		newRow(node("evil"), document(well, func(d *nodestatus.Document, h *nodestatus.Health) {

@@ -10,17 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
 // topInterval is the default interval: each query runs a command on every node.
 const topInterval = 2 * time.Second
 
-func topCommand(f *nodes.Flags) *cobra.Command {
+func topCommand(f *cluster.Flags) *cobra.Command {
 	var flags top.Flags
-	var chosen nodes.Selection
+	chosen := f.Nodes("the default is all")
 	cmd := &cobra.Command{
 		Use:   "top [-n NAMESPACE] [--node NODE] [--sort COLUMN] [-w]",
 		Short: "Print connection counts of Services, added up over all nodes",
@@ -40,17 +41,17 @@ Problems and notices are numbers of Services; kubectl vmap problems lists them.`
   kubectl vmap top --node node-1 -o json | jq '.items[] | select(.rate > 100) | .name'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.Cluster()
+			namespace, _, err := chosen.Namespace()
 			if err != nil {
 				return err
 			}
-			s := topSource{c, chosen, map[string]failure{}}
-			return top.Run(cmd.Context(), flags.Config(s.query, f.GivenNamespace()))
+			s := topSource{chosen, map[string]failure{}}
+			return top.Run(cmd.Context(), flags.Config(s.query, namespace))
 		},
 	}
 	cmd.DisableFlagsInUseLine = true
 	flags.AddTo(cmd, topInterval)
-	chosen.AddFlags(cmd.Flags(), "the default is all")
+	chosen.AddFlags(cmd)
 	return cmd
 }
 
@@ -59,8 +60,7 @@ const retryPeriod = 30 * time.Second
 
 // A topSource asks the chosen nodes, which are listed again each time, since nodes come and go.
 type topSource struct {
-	cluster *nodes.Cluster
-	chosen  nodes.Selection
+	chosen  nodes.Nodes
 	failing map[string]failure // by node
 }
 
@@ -73,14 +73,15 @@ type failure struct {
 
 // query is a [top.Source]. It is an error if no node answers.
 func (s *topSource) query(ctx context.Context, q nodestatus.Query) (out top.Answer, err error) {
-	list, err := s.chosen.Select(ctx, s.cluster)
+	list, err := s.chosen.Find(ctx)
 	if err != nil {
 		return out, err
 	}
-	list, absent, failed := s.split(list)
-	nodes.ReadyFirst(list)
-	nodes.Ask(ctx, s.cluster, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
-		return s.cluster.Document(ctx, n, q)
+	ask, absent, failed := s.split(list.Nodes)
+	list.Nodes = ask
+	nodes.ReadyFirst(list.Nodes)
+	nodes.Each(ctx, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
+		return s.chosen.Document(ctx, n, q)
 	}, func(n nodes.Node, d *nodestatus.Document, err error) {
 		delete(s.failing, n.Name)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -75,7 +75,7 @@ func TestFailingNodesAreLeftAlone(t *testing.T) {
 		return refuses(r, args, out, errs)
 	}
 	server := nodestest.New(t, map[string]nodestest.Program{"node-1": busy(), "node-2": counts})
-	s := topSource{cluster: server.Cluster(t, nodes.Config{}), failing: map[string]failure{}}
+	s := topSource{chosen: server.Nodes(t, cluster.Config{}), failing: map[string]failure{}}
 	for range 3 {
 		if a, err := s.query(t.Context(), nodestatus.Query{}); err != nil || len(a.Documents) != 1 || len(a.Failed) != 1 || !strings.HasPrefix(a.Failed[0], "node-2: ") {
 			t.Errorf("%+v, %v", a, err)
@@ -93,7 +93,7 @@ func TestFailingNodesAreLeftAlone(t *testing.T) {
 		}
 	}
 	server = nodestest.New(t, map[string]nodestest.Program{"node-1": nil, "node-2": counts})
-	s.cluster = server.Cluster(t, nodes.Config{})
+	s.chosen = server.Nodes(t, cluster.Config{})
 	if _, err := s.query(t.Context(), nodestatus.Query{}); err == nil || asked != 4 {
 		t.Errorf("without others, it is asked %d times, %v", asked, err)
 	}
@@ -108,7 +108,7 @@ func TestNodesWaitForNoneThatIsNotReady(t *testing.T) {
 		server.ChangePod = func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].Ready = ready || p.Spec.NodeName == "b"
 		}
-		s := topSource{cluster: server.Cluster(t, nodes.Config{Concurrency: 1}), failing: map[string]failure{}}
+		s := topSource{chosen: server.Nodes(t, cluster.Config{Concurrency: 1}), failing: map[string]failure{}}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		a, err := s.query(ctx, nodestatus.Query{})
 		cancel()

@@ -1,18 +1,18 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
-func versionCommand(f *nodes.Flags) *cobra.Command {
+func versionCommand(f *cluster.Flags) *cobra.Command {
 	var client bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -23,14 +23,10 @@ nodes that run it if there are several. Nodes that do not answer are named.
 The exit code is 1 if a node did not answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := nodes.Request{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
-			if _, err := fmt.Fprintln(r.Stdout, "kubectl-vmap", version); err != nil || client {
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), "kubectl-vmap", version); err != nil || client {
 				return err
 			}
-			if err := r.Find(cmd.Context(), f); err != nil {
-				return err
-			}
-			return printVersions(cmd.Context(), &r)
+			return printVersions(cmd, f.Nodes(""))
 		},
 	}
 	cmd.Flags().BoolVar(&client, "client", false, "print the version of this program only")
@@ -38,9 +34,13 @@ The exit code is 1 if a node did not answer.`,
 }
 
 // printVersions prints the versions of the nodes.
-func printVersions(ctx context.Context, r *nodes.Request) error {
+func printVersions(cmd *cobra.Command, r *cluster.Nodes) error {
+	list, err := r.Find(cmd.Context())
+	if err != nil {
+		return err
+	}
 	found := map[string][]string{} // nodes by version
-	failures, _ := nodes.Answers(ctx, r, r.Version, func(n nodes.Node, version string) error {
+	failures, _ := nodes.Answers(cmd.Context(), list, r.Cluster.Version, func(n nodes.Node, version string) error {
 		found[version] = append(found[version], n.Name)
 		return nil
 	})
@@ -50,9 +50,9 @@ func printVersions(ctx context.Context, r *nodes.Request) error {
 		if len(found) > 1 {
 			line += ": " + nodes.Names(names)
 		}
-		if _, err := fmt.Fprintln(r.Stdout, line); err != nil {
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
 			return err
 		}
 	}
-	return failures.Err(r.Stderr)
+	return failures.Err(cmd.ErrOrStderr())
 }

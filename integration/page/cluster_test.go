@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp/kb"
+	"kube-vmap/cmd/inspect/nodes"
 
-	"kube-vmap/cmd/inspect/nodestatus"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // clusterMap opens the map of a cluster, and waits until rates are known.
@@ -46,7 +46,7 @@ func all(n int) *fleet {
 	f := newFleet(n, shopkeeping)
 	f.way = journey()
 	f.silent["node-3"] = "node-3: no answer in 10s"
-	f.nodes = append(f.nodes, nodestatus.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
+	f.nodes = append(f.nodes, nodes.Node{Name: "node-x", Missing: true, Why: "no pod of kube-vmap runs there"})
 	return f
 }
 

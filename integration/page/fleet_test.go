@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/page/live"
@@ -21,17 +22,17 @@ import (
 // new connections.
 type fleet struct {
 	mu     sync.Mutex
-	nodes  []nodestatus.Node
+	nodes  []nodes.Node
 	at     map[string]*nodestatus.Document
 	rates  map[string]map[string]uint64 // new connections in 5 s, by node and Service
 	silent map[string]string            // nodes that do not answer, with the reason
 	way    any
 }
 
-func (f *fleet) Nodes(context.Context) ([]nodestatus.Node, error) {
+func (f *fleet) Nodes(context.Context) ([]nodes.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]nodestatus.Node(nil), f.nodes...), nil
+	return append([]nodes.Node(nil), f.nodes...), nil
 }
 
 // read returns the document of a node after 5 more seconds.
@@ -72,7 +73,7 @@ func addConnections(p *nodestatus.Port, more uint64) {
 	}
 }
 
-func (f *fleet) Tally(_ context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
+func (f *fleet) Tally(_ context.Context, n nodes.Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -82,11 +83,11 @@ func (f *fleet) Tally(_ context.Context, n nodestatus.Node) (*nodestatus.Tally, 
 	return doc.Tally(), nil
 }
 
-func (f *fleet) Findings(context.Context, nodestatus.Node) ([]findings.Finding, error) {
+func (f *fleet) Findings(context.Context, nodes.Node) ([]findings.Finding, error) {
 	return nil, nil
 }
 
-func (f *fleet) Document(_ context.Context, n nodestatus.Node, q nodestatus.Query) (*nodestatus.Document, error) {
+func (f *fleet) Document(_ context.Context, n nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	doc, err := f.read(n.Name)
@@ -146,7 +147,7 @@ func newFleet(n int, services func() []nodestatus.Service) *fleet {
 	start := time.Now().Add(-time.Hour)
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("node-%d", i)
-		f.nodes = append(f.nodes, nodestatus.Node{Name: name, Pod: "kube-vmap-" + name})
+		f.nodes = append(f.nodes, nodes.Node{Name: name, Pod: "kube-vmap-" + name})
 		all := services()
 		slices.SortFunc(all, func(a, b nodestatus.Service) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -59,3 +59,23 @@ func TroubleOnUsage(cmd *cobra.Command) {
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &Error{Trouble, err} })
 }
+
+// TroubleOnError makes all errors of a command [Trouble] that have no exit code of their own: for
+// commands whose exit code 1 is an answer.
+func TroubleOnError(cmd *cobra.Command) *cobra.Command {
+	TroubleOnUsage(cmd)
+	for _, step := range []*func(*cobra.Command, []string) error{&cmd.PreRunE, &cmd.RunE} {
+		run := *step
+		*step = func(cmd *cobra.Command, args []string) error {
+			if run == nil {
+				return nil
+			}
+			err := run(cmd, args)
+			if coded := (*Error)(nil); err != nil && !errors.As(err, &coded) {
+				err = TroubleError(err)
+			}
+			return err
+		}
+	}
+	return cmd
+}

@@ -92,6 +92,11 @@ func Clean(s string) string {
 // order of others, and separators of lines and paragraphs.
 func CleanText(text string) string { return strings.Map(cleanRune, text) }
 
+// CleanLine is [CleanText] in one line: with a line break, a node could add a row to a table.
+func CleanLine(text string) string {
+	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
+}
+
 func cleanRune(r rune) rune {
 	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 		return '?'

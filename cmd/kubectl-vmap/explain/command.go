@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 )
@@ -29,7 +31,7 @@ const defaultObserve = 2 * time.Second
 const working = 3 * time.Second
 
 // NewCommand returns kubectl vmap explain.
-func NewCommand(f *nodes.Flags) *cobra.Command {
+func NewCommand(f *cluster.Flags) *cobra.Command {
 	var from, to, family, node, output string
 	var steps, probe bool
 	var observe time.Duration
@@ -101,7 +103,7 @@ whether endpoints answer, or a node does not answer.`,
 		"how long to observe whether endpoints respond to connections, at most 10s; 0 means not at all")
 	flags.BoolVar(&probe, "probe", false, "let the nodes of endpoints connect to them (TCP), to see whether they answer")
 	flags.BoolVar(&steps, "steps", false, "print the rules that the packet meets on each node, too")
-	return nodes.Trouble(cmd)
+	return exit.TroubleOnError(cmd)
 }
 
 func parseFamilies(text string) ([]model.Family, error) {
@@ -118,7 +120,7 @@ func parseFamilies(text string) ([]model.Family, error) {
 
 // New returns an explainer for the cluster of the flags, and for an IP family, or both if that is
 // empty.
-func New(f *nodes.Flags, family string) (*Explainer, error) {
+func New(f *cluster.Flags, family string) (*Explainer, error) {
 	families, err := parseFamilies(family)
 	if err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func New(f *nodes.Flags, family string) (*Explainer, error) {
 
 // clusterNodes implements [Nodes].
 type clusterNodes struct {
-	*nodes.Cluster
+	*cluster.Cluster
 	found sync.Map // a function that finds a node, once, by name
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
@@ -22,7 +22,7 @@ func TestNodeMayObserveForLongerThanItsTimeOut(t *testing.T) {
 		_, _ = io.WriteString(stdout, `{"schema":2,"answers":[{"to":"10.96.0.1:80"}]}`)
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: 500 * time.Millisecond})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, cluster.Config{Timeout: 500 * time.Millisecond})
 	if r, err := (&clusterNodes{Cluster: c}).Explain(t.Context(), "node-1", Query{}); err != nil || r.Answers[0].To != "10.96.0.1:80" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -45,7 +45,7 @@ func TestNodeOfTheVersionBeforeAnswers(t *testing.T) {
 		}
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": old}).Cluster(t, nodes.Config{})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": old}).Cluster(t, cluster.Config{})
 	q := Query{Namespace: "shop", Name: "web"}
 	for _, to := range []string{"10.96.0.1:80", "[fd00::1]:80"} {
 		at := netip.MustParseAddrPort(to)

@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
 // Command runs a command of the plugin with the server's kubeconfig, and returns what it
 // prints, its error as the last line of stderr, and its exit code.
-func (s *Server) Command(t testing.TB, newCommand func(*nodes.Flags) *cobra.Command, args ...string) (stdout, stderr string, code int) {
+func (s *Server) Command(t testing.TB, newCommand func(*cluster.Flags) *cobra.Command, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	f := nodes.NewFlags()
+	f := cluster.NewFlags()
 	cmd := newCommand(f)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	f.AddFlags(cmd.PersistentFlags())

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
 // Program is kube-vmap on a node: it gets the arguments, prints, and returns its exit code.
@@ -81,14 +81,22 @@ func (s *Server) Handle(pattern string, handler http.HandlerFunc) *Server {
 }
 
 // Cluster returns the cluster behind the server.
-func (s *Server) Cluster(t testing.TB, c nodes.Config) *nodes.Cluster {
+func (s *Server) Cluster(t testing.TB, c cluster.Config) *cluster.Cluster {
 	t.Helper()
-	c.REST, c.Namespace = &rest.Config{Host: s.URL}, cmp.Or(c.Namespace, nodes.DefaultNamespace)
+	c.REST, c.Namespace = &rest.Config{Host: s.URL}, cmp.Or(c.Namespace, cluster.DefaultNamespace)
 	c.Timeout, c.Concurrency = cmp.Or(c.Timeout, 10*time.Second), cmp.Or(c.Concurrency, 64)
-	out, err := nodes.New(c)
+	out, err := cluster.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
+
+// Nodes returns the nodes of that cluster for a command.
+func (s *Server) Nodes(t testing.TB, c cluster.Config) *cluster.Nodes {
+	t.Helper()
+	out := cluster.NewFlags().Nodes("")
+	out.Cluster = s.Cluster(t, c)
 	return out
 }
 
@@ -152,11 +160,11 @@ func (s *Server) listPods(w http.ResponseWriter, r *http.Request) {
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 	_, only, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
 	for name, program := range s.programs {
-		if program == nil || only != "" && only != name || r.PathValue("namespace") != nodes.DefaultNamespace {
+		if program == nil || only != "" && only != name || r.PathValue("namespace") != cluster.DefaultNamespace {
 			continue
 		}
 		p := corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "kube-vmap-" + name, Namespace: nodes.DefaultNamespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "kube-vmap-" + name, Namespace: cluster.DefaultNamespace},
 			Spec:       corev1.PodSpec{NodeName: name},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "kube-vmap", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},

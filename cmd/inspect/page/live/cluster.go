@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
@@ -176,7 +177,7 @@ func (c *Cluster) serviceOf(k key) *service {
 }
 
 // readCatalogue reads the list of all Services from a node.
-func (c *Cluster) readCatalogue(ctx context.Context, n nodestatus.Node) {
+func (c *Cluster) readCatalogue(ctx context.Context, n nodes.Node) {
 	doc, err := c.source.Document(ctx, n, nodestatus.Query{Brief: true})
 	c.mu.Lock()
 	defer c.mu.Unlock()

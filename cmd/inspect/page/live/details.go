@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
@@ -113,7 +114,7 @@ func (c *Cluster) askAbout(ctx context.Context, k key, before *Details) *Details
 }
 
 // choose returns the nodes to ask about a Service, and what is known of it without.
-func (c *Cluster) choose(k key) (*Details, []nodestatus.Node) {
+func (c *Cluster) choose(k key) (*Details, []nodes.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addUp()
@@ -124,7 +125,7 @@ func (c *Cluster) choose(k key) (*Details, []nodestatus.Node) {
 	}
 	all := slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return !n.answered() })
 	slices.SortStableFunc(all, func(a, b *node) int { return cmp.Compare(b.weight(k), a.weight(k)) })
-	var chosen []nodestatus.Node
+	var chosen []nodes.Node
 	for i, n := range all {
 		if i < maxAsked {
 			chosen = append(chosen, n.Node)
@@ -135,7 +136,7 @@ func (c *Cluster) choose(k key) (*Details, []nodestatus.Node) {
 			*out.OthersRate += float64(l.rate)
 		}
 	}
-	slices.SortFunc(chosen, func(a, b nodestatus.Node) int { return findings.CompareNames(a.Name, b.Name) })
+	slices.SortFunc(chosen, func(a, b nodes.Node) int { return findings.CompareNames(a.Name, b.Name) })
 	out.Nodes = make([]NodeDetails, len(chosen))
 	return out, chosen
 }

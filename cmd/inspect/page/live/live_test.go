@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // fakeNodes are nodes that answer after a time.
 type fakeNodes struct {
 	mu                 sync.Mutex
-	list               []nodestatus.Node
+	list               []nodes.Node
 	tally              func(name string, asked int) (*nodestatus.Tally, error)
 	took               func(name string) time.Duration // of a tally
 	lists              time.Duration                   // of a list of Services, which then fails
 	asked              map[string]int                  // tallies, by node
 	others             int                             // other questions
-	find               func(nodestatus.Node) ([]findings.Finding, error)
+	find               func(nodes.Node) ([]findings.Finding, error)
 	now                int // questions for tallies that wait for an answer
 	most               int
 	listing, mostLists int // the same for lists of Services
@@ -32,7 +33,7 @@ type fakeNodes struct {
 func newFake(n int) *fakeNodes {
 	f := &fakeNodes{asked: map[string]int{}, took: func(string) time.Duration { return 100 * time.Millisecond }}
 	for i := n; i > 0; i-- {
-		f.list = append(f.list, nodestatus.Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
+		f.list = append(f.list, nodes.Node{Name: fmt.Sprint("node-", i), Pod: fmt.Sprint("pod-", i)})
 	}
 	f.tally = func(_ string, asked int) (*nodestatus.Tally, error) { return tallyOf(uint64(asked), asked), nil }
 	return f
@@ -47,13 +48,13 @@ func tallyOf(connections uint64, seconds int) *nodestatus.Tally {
 	}
 }
 
-func (f *fakeNodes) Nodes(context.Context) ([]nodestatus.Node, error) {
+func (f *fakeNodes) Nodes(context.Context) ([]nodes.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.list), nil
 }
 
-func (f *fakeNodes) Document(ctx context.Context, _ nodestatus.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
+func (f *fakeNodes) Document(ctx context.Context, _ nodes.Node, _ nodestatus.Query) (*nodestatus.Document, error) {
 	f.wait(ctx, f.lists, &f.listing, &f.mostLists)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,7 +65,7 @@ func (f *fakeNodes) Document(ctx context.Context, _ nodestatus.Node, _ nodestatu
 	return &nodestatus.Document{Services: []nodestatus.Service{{Namespace: "shop", Name: "cart"}, {Namespace: "shop", Name: "web"}}}, nil
 }
 
-func (f *fakeNodes) Findings(_ context.Context, n nodestatus.Node) ([]findings.Finding, error) {
+func (f *fakeNodes) Findings(_ context.Context, n nodes.Node) ([]findings.Finding, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.others++; f.find != nil {
@@ -73,7 +74,7 @@ func (f *fakeNodes) Findings(_ context.Context, n nodestatus.Node) ([]findings.F
 	return nil, errors.New("no such command")
 }
 
-func (f *fakeNodes) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
+func (f *fakeNodes) Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error) {
 	f.mu.Lock()
 	f.asked[n.Name]++
 	asked := f.asked[n.Name]
@@ -159,7 +160,7 @@ func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
 		}
 		return tallyOf(uint64(10*asked), asked), nil
 	}
-	f.list = append(f.list, nodestatus.Node{Name: "node-4", Missing: true, Why: "no pod of kube-vmap"})
+	f.list = append(f.list, nodes.Node{Name: "node-4", Missing: true, Why: "no pod of kube-vmap"})
 	watch(t, f, time.Hour, 5*time.Minute, func(c *Cluster) {
 		o := c.Overview()
 		var states []string
@@ -336,7 +337,7 @@ func TestNodeIsWaitedForUntilNodesAreListed(t *testing.T) {
 
 func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	answered := func(name string, tally []nodestatus.Problem, list ...findings.Finding) *node {
-		n := &node{Node: nodestatus.Node{Name: name}, at: time.Now(), findings: list}
+		n := &node{Node: nodes.Node{Name: name}, at: time.Now(), findings: list}
 		n.tally.Ready, n.tally.Problems = true, tally
 		return n
 	}
@@ -347,8 +348,8 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 	problem.Reason = findings.Silent
 	all := merge(
 		answered("node-1", []nodestatus.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
-		answered("node-2", nil, problem), &node{Node: nodestatus.Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
-		&node{Node: nodestatus.Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
+		answered("node-2", nil, problem), &node{Node: nodes.Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
+		&node{Node: nodes.Node{Name: "node-4", Missing: true, Why: "no pod is on node-4"}})
 	var got []string
 	for _, p := range all {
 		got = append(got, fmt.Sprint(p.Object, " ", p.Namespace, " ", p.Severity, " ", p.Reason, " ", p.Count))
@@ -367,7 +368,7 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 func TestFindingsEndWithAnError(t *testing.T) {
 	f := newFake(1)
 	asked := 0
-	f.find = func(nodestatus.Node) ([]findings.Finding, error) {
+	f.find = func(nodes.Node) ([]findings.Finding, error) {
 		if asked++; asked > 1 {
 			return nil, errors.New("an older version has no such command")
 		}
@@ -393,7 +394,7 @@ func TestAnswersAreOfOnePod(t *testing.T) {
 		return listPeriod + time.Second
 	}
 	var asked []string
-	f.find = func(n nodestatus.Node) ([]findings.Finding, error) {
+	f.find = func(n nodes.Node) ([]findings.Finding, error) {
 		asked = append(asked, n.Pod)
 		return nil, nil
 	}
@@ -471,7 +472,7 @@ func TestWaitingForTheKernelIsNoWork(t *testing.T) {
 		})
 		start := time.Now()
 		for range 2 {
-			if _, err := n.Document(t.Context(), nodestatus.Node{}, nodestatus.Query{}); err != nil {
+			if _, err := n.Document(t.Context(), nodes.Node{}, nodestatus.Query{}); err != nil {
 				t.Fatal(err)
 			}
 		}

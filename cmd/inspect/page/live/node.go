@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // node is a node and its last answers.
 type node struct {
-	nodestatus.Node
+	nodes.Node
 	asking   bool
 	next     time.Time // when to ask again
 	took     time.Duration
@@ -47,7 +48,7 @@ func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Mis
 // ask asks a node for its tally, and after the first one and then rarely for its findings,
 // which take longer, since the node observes endpoints for them. A list of nodes may change n
 // meanwhile; of is what it was.
-func (c *Cluster) ask(ctx context.Context, n *node, of nodestatus.Node) {
+func (c *Cluster) ask(ctx context.Context, n *node, of nodes.Node) {
 	start := time.Now()
 	tally, err := c.source.Tally(ctx, of)
 	more := c.answer(n, tally, err, start)

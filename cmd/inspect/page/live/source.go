@@ -22,21 +22,22 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
 // Source asks nodes.
 type Source interface {
-	Nodes(ctx context.Context) ([]nodestatus.Node, error)
+	Nodes(ctx context.Context) ([]nodes.Node, error)
 	Reader
 }
 
 // A Reader reads what a node says of itself.
 type Reader interface {
-	Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error)
+	Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error)
 	// Findings returns nil where nothing is known beyond the tally.
-	Findings(ctx context.Context, n nodestatus.Node) ([]findings.Finding, error)
-	Document(ctx context.Context, n nodestatus.Node, q nodestatus.Query) (*nodestatus.Document, error)
+	Findings(ctx context.Context, n nodes.Node) ([]findings.Finding, error)
+	Document(ctx context.Context, n nodes.Node, q nodestatus.Query) (*nodestatus.Document, error)
 }
 
 // OneNode is the source of a single node, in whose process it is.
@@ -61,12 +62,12 @@ const (
 )
 
 // Nodes implements [Source].
-func (o *OneNode) Nodes(context.Context) ([]nodestatus.Node, error) {
-	return []nodestatus.Node{{Name: o.name}}, nil
+func (o *OneNode) Nodes(context.Context) ([]nodes.Node, error) {
+	return []nodes.Node{{Name: o.name}}, nil
 }
 
 // Tally implements [Reader].
-func (o *OneNode) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tally, error) {
+func (o *OneNode) Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error) {
 	doc, err := o.Document(ctx, n, nodestatus.Query{Brief: true})
 	if err != nil {
 		return nil, err
@@ -75,13 +76,13 @@ func (o *OneNode) Tally(ctx context.Context, n nodestatus.Node) (*nodestatus.Tal
 }
 
 // Findings implements [Reader]: for them, all endpoints would have to be read.
-func (o *OneNode) Findings(context.Context, nodestatus.Node) ([]findings.Finding, error) {
+func (o *OneNode) Findings(context.Context, nodes.Node) ([]findings.Finding, error) {
 	return nil, nil
 }
 
 // Document implements [Reader].
 func (o *OneNode) Document(
-	ctx context.Context, _ nodestatus.Node, q nodestatus.Query,
+	ctx context.Context, _ nodes.Node, q nodestatus.Query,
 ) (doc *nodestatus.Document, err error) {
 	turn := o.Paced(ctx, func() (waited time.Duration) {
 		start := time.Now()

@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"cmp"
@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodes"
+	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
@@ -22,12 +23,9 @@ const (
 	container = "kube-vmap"
 )
 
-// Node is a node of the cluster, with its pod of kube-vmap.
-type Node = nodestatus.Node
-
 // Nodes returns all nodes of the cluster, sorted by name. It is an error if no node has a
 // pod of kube-vmap.
-func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
+func (c *Cluster) Nodes(ctx context.Context) ([]nodes.Node, error) {
 	list, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, apiError("list nodes", err)
@@ -36,32 +34,32 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Node, len(list.Items))
+	out := make([]nodes.Node, len(list.Items))
 	for i := range list.Items {
 		n := &list.Items[i]
 		out[i] = c.node(n.Name, n.Labels, pods[n.Name])
 		out[i].Absent = len(pods[n.Name]) == 0
 	}
-	if !slices.ContainsFunc(out, func(n Node) bool { return !n.Absent }) { // also if nodes went before their pods
+	if !slices.ContainsFunc(out, func(n nodes.Node) bool { return !n.Absent }) { // also if nodes went before their pods
 		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s on nodes of the cluster; "+
 			"--proxy-namespace names another namespace", c.config.Namespace, selector)
 	}
-	slices.SortFunc(out, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b nodes.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
 // Node returns a node by its name.
-func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
+func (c *Cluster) Node(ctx context.Context, name string) (nodes.Node, error) {
 	n, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Node{}, fmt.Errorf("the cluster has no node %q", name)
+		return nodes.Node{}, fmt.Errorf("the cluster has no node %q", name)
 	case err != nil:
-		return Node{}, apiError("get node "+name, err)
+		return nodes.Node{}, apiError("get node "+name, err)
 	}
 	pods, err := c.pods(ctx, "spec.nodeName="+name)
 	if err != nil {
-		return Node{}, err
+		return nodes.Node{}, err
 	}
 	return c.node(name, n.Labels, pods[name]), nil
 }
@@ -94,8 +92,8 @@ func meantFor(p *corev1.Pod) string {
 }
 
 // node returns a node with the best of its pods: while one replaces another, there are two.
-func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod) Node {
-	out := Node{Name: name, Namespace: c.config.Namespace}
+func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod) nodes.Node {
+	out := nodes.Node{Name: name, Namespace: c.config.Namespace}
 	if len(pods) == 0 {
 		out.Missing, out.Why = true, "no pod of kube-vmap is on this node"
 		if system := labels[corev1.LabelOSStable]; system != "" && system != "linux" {
@@ -109,7 +107,7 @@ func (c *Cluster) node(name string, labels map[string]string, pods []corev1.Pod)
 		return cmp.Or(cmp.Compare(x, y), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
 	})
 	rank, why := podState(&best)
-	out.Pod, out.Missing, out.Why = best.Name, rank == notRunning, cleanLine(why)
+	out.Pod, out.Missing, out.Why = best.Name, rank == notRunning, output.CleanLine(why)
 	return out
 }
 
@@ -142,9 +140,4 @@ func podState(p *corev1.Pod) (rank int, why string) {
 		return notRunning, ended(s.State.Terminated)
 	}
 	return notRunning, name + " has not started"
-}
-
-// ReadyFirst sorts nodes whose pods are ready before the others.
-func ReadyFirst(list []Node) {
-	slices.SortStableFunc(list, func(a, b Node) int { return min(len(a.Why), 1) - min(len(b.Why), 1) })
 }

@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/inspect/schema"
@@ -26,7 +27,7 @@ const (
 
 // Document returns the status of a node. The node may be silent for as long as it observes
 // in addition.
-func (c *Cluster) Document(ctx context.Context, n Node, q nodestatus.Query) (*nodestatus.Document, error) {
+func (c *Cluster) Document(ctx context.Context, n nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	args := append([]string{"status", "-o", "json"}, q.Args()...)
 	d := &nodestatus.Document{}
 	if err := c.Patient(q.Observe).JSON(ctx, n, nodestatus.Schema, d, args...); err != nil {
@@ -37,14 +38,14 @@ func (c *Cluster) Document(ctx context.Context, n Node, q nodestatus.Query) (*no
 
 // JSON runs a command that prints JSON of at most a known schema, and decodes it; see
 // [schema.Decode]. An exit code is no error if there is an answer: it may be one, too. A
-// command that the node's version does not have is a [*VersionError].
-func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ...string) error {
+// command that the node's version does not have is a [*nodes.VersionError].
+func (c *Cluster) JSON(ctx context.Context, n nodes.Node, known int, into any, args ...string) error {
 	text, err := c.Run(ctx, n, args...)
-	var exit *ExitError
+	var exit *nodes.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.unknown():
+	case errors.As(err, &exit) && exit.Unknown():
 		version, _ := c.Version(ctx, n) // empty if that fails, too
-		return &VersionError{version, strings.Join(args, " ")}
+		return &nodes.VersionError{Version: version, Command: strings.Join(args, " ")}
 	case err != nil && (exit == nil || len(text) == 0):
 		return err
 	}
@@ -58,7 +59,7 @@ func (c *Cluster) JSON(ctx context.Context, n Node, known int, into any, args ..
 }
 
 // Version returns the version of kube-vmap on a node.
-func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
+func (c *Cluster) Version(ctx context.Context, n nodes.Node) (string, error) {
 	text, err := c.Run(ctx, n, "version")
 	if err != nil {
 		return "", err
@@ -68,23 +69,7 @@ func (c *Cluster) Version(ctx context.Context, n Node) (string, error) {
 	if !ok || !whole || strings.Contains(version, "\n") {
 		return "", fmt.Errorf("%.100q is not the version of kube-vmap", text)
 	}
-	return cleanLine(version), nil
-}
-
-// cleanLine returns a text without control characters, in one line: with a line break, a
-// node could add a row to a table.
-func cleanLine(text string) string {
-	return output.CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
-}
-
-// maxMessage is how much of an error of a node is shown, in bytes.
-const maxMessage = 4 << 10
-
-func cleanMessage(text string) string {
-	if len(text) > maxMessage {
-		text = text[:maxMessage/2] + " ... " + text[len(text)-maxMessage/2:]
-	}
-	return cleanLine(text)
+	return output.CleanLine(version), nil
 }
 
 var jsonEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
@@ -93,10 +78,10 @@ var jsonEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 func cleanJSON(text []byte) []byte {
 	text = jsonEscape.ReplaceAllFunc(text, func(escape []byte) []byte {
 		var s string
-		if json.Unmarshal(append(append([]byte{'"'}, escape...), '"'), &s) != nil || s == cleanLine(s) {
+		if json.Unmarshal(append(append([]byte{'"'}, escape...), '"'), &s) != nil || s == output.CleanLine(s) {
 			return escape
 		}
-		return []byte(cleanLine(s))
+		return []byte(output.CleanLine(s))
 	})
 	return []byte(output.CleanText(string(text)))
 }

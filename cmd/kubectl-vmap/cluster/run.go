@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"kube-vmap/cmd/inspect/nodes"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +32,11 @@ const maxTimeouts = 30
 // Run runs kube-vmap with arguments on a node, and returns what it prints to stdout, also if
 // there is an error. A connection that breaks may look like the end of the answer (API
 // servers of 1.36 report success), so an answer must show that it is whole. The error is an
-// [*ExitError] if it ends with another code than 0, a [*MissingError] without a running
+// [*nodes.ExitError] if it ends with another code than 0, a [*nodes.MissingError] without a running
 // kube-vmap, and a [*TimeoutError] if it is silent or does not end.
-func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, error) {
+func (c *Cluster) Run(ctx context.Context, n nodes.Node, args ...string) ([]byte, error) {
 	if n.Missing {
-		return nil, &MissingError{n.Why}
+		return nil, &nodes.MissingError{Why: n.Why}
 	}
 	select {
 	case c.slots <- struct{}{}:
@@ -66,7 +68,7 @@ func (c *Cluster) Run(ctx context.Context, n Node, args ...string) ([]byte, erro
 	case err == nil:
 		return text, nil
 	case errors.As(err, &exit):
-		return text, &ExitError{exit.Code, string(message)}
+		return text, &nodes.ExitError{Code: exit.Code, Stderr: string(message)}
 	case cause != nil:
 		return text, cause
 	case apierrors.IsForbidden(refusal) || apierrors.IsUnauthorized(refusal) || apierrors.IsNotFound(refusal):
@@ -108,7 +110,7 @@ func (b *buffer) content() []byte {
 
 // executor returns what runs a command: by WebSocket or, if that is not possible, SPDY. It
 // calls refused with the cause if a server refuses a WebSocket.
-func (c *Cluster) executor(n Node, args []string, refused func(error)) (remotecommand.Executor, error) {
+func (c *Cluster) executor(n nodes.Node, args []string, refused func(error)) (remotecommand.Executor, error) {
 	request := c.core.RESTClient().Post().Resource("pods").Namespace(n.Namespace).Name(n.Pod).SubResource("exec")
 	request.VersionedParams(&corev1.PodExecOptions{
 		Container: container, Command: append([]string{program}, args...), Stdout: true, Stderr: true,

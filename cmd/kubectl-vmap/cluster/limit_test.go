@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kube-vmap/cmd/inspect/nodes"
 
 	"k8s.io/client-go/rest"
 )
@@ -23,7 +25,7 @@ func TestCommandsWaitForOthers(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := c.Patient(time.Minute).Run(ctx, Node{Name: "node-1", Pod: "kube-vmap-node-1"})
+			_, err := c.Patient(time.Minute).Run(ctx, nodes.Node{Name: "node-1", Pod: "kube-vmap-node-1"})
 			ended <- err
 		}()
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package nodes_test
+package cluster_test
 
 import (
 	"context"
@@ -19,9 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/schema"
-	"kube-vmap/cmd/kubectl-vmap/nodes"
+	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -33,7 +34,7 @@ func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
 }
 
 // node returns a node of a cluster.
-func node(t *testing.T, c *nodes.Cluster, name string) nodes.Node {
+func node(t *testing.T, c *cluster.Cluster, name string) nodes.Node {
 	t.Helper()
 	n, err := c.Node(t.Context(), name)
 	must(t, err)
@@ -44,7 +45,7 @@ func TestCommandsRunOverWebSocketAndSPDY(t *testing.T) {
 	for _, spdy := range []bool{false, true} {
 		server := nodestest.New(t, map[string]nodestest.Program{"node-1": echo})
 		server.NoWebSocket = spdy
-		c := server.Cluster(t, nodes.Config{})
+		c := server.Cluster(t, cluster.Config{})
 		out, err := c.Run(t.Context(), node(t, c, "node-1"), "explain", "--to", "[fd00::a]:53/udp")
 		var exit *nodes.ExitError
 		if !errors.As(err, &exit) || exit.Code != 3 || exit.Error() != "an error" || string(out) != "explain --to [fd00::a]:53/udp" {
@@ -52,7 +53,7 @@ func TestCommandsRunOverWebSocketAndSPDY(t *testing.T) {
 		}
 		long := strings.Repeat("0123456789abcdef", 1<<16)
 		server = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints(long)})
-		c = server.Cluster(t, nodes.Config{})
+		c = server.Cluster(t, cluster.Config{})
 		if out, err := c.Run(t.Context(), node(t, c, "node-1")); err != nil || string(out) != long {
 			t.Errorf("%d bytes, %v", len(out), err)
 		}
@@ -91,8 +92,8 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 			}}
 		}
 	}
-	got, err := server.Cluster(t, nodes.Config{}).Nodes(t.Context())
-	const namespace = nodes.DefaultNamespace
+	got, err := server.Cluster(t, cluster.Config{}).Nodes(t.Context())
+	const namespace = cluster.DefaultNamespace
 	want := []nodes.Node{
 		{Name: "node-1", Pod: "kube-vmap-node-1", Namespace: namespace},
 		{Name: "node-2", Pod: "kube-vmap-node-2", Namespace: namespace, Why: "pod kube-vmap-node-2 is not ready"},
@@ -112,29 +113,29 @@ func TestNodesAreListedWithWhatIsWrongWithTheirPods(t *testing.T) {
 
 func TestErrorsNameWhatIsMissing(t *testing.T) {
 	one := func() map[string]nodestest.Program { return map[string]nodestest.Program{"node-1": echo} }
-	list := func(s *nodestest.Server, config nodes.Config) error {
+	list := func(s *nodestest.Server, config cluster.Config) error {
 		_, err := s.Cluster(t, config).Nodes(t.Context())
 		return err
 	}
 	run := func(s *nodestest.Server) error {
-		c := s.Cluster(t, nodes.Config{})
+		c := s.Cluster(t, cluster.Config{})
 		_, err := c.Run(t.Context(), node(t, c, "node-1"), "version")
 		return err
 	}
 	unknown := func(s *nodestest.Server) error {
-		_, err := s.Cluster(t, nodes.Config{}).Node(t.Context(), "node-9")
+		_, err := s.Cluster(t, cluster.Config{}).Node(t.Context(), "node-9")
 		return err
 	}
 	gone := nodestest.New(t, one())
 	gone.ChangePod = func(p *corev1.Pod) { p.Spec.NodeName = "gone" }
 	for want, err := range map[string]error{
-		"no pods with the label app.kubernetes.io/name=kube-vmap on nodes of the cluster":                   list(gone, nodes.Config{}),
-		"no permission to list nodes; the roles in deploy/kubectl give it":                                  list(nodestest.New(t, one()).Forbid("nodes"), nodes.Config{}),
-		"no permission to list pods in namespace kube-system; the roles in deploy/kubectl":                  list(nodestest.New(t, one()).Forbid("pods"), nodes.Config{}),
+		"no pods with the label app.kubernetes.io/name=kube-vmap on nodes of the cluster":                   list(gone, cluster.Config{}),
+		"no permission to list nodes; the roles in deploy/kubectl give it":                                  list(nodestest.New(t, one()).Forbid("nodes"), cluster.Config{}),
+		"no permission to list pods in namespace kube-system; the roles in deploy/kubectl":                  list(nodestest.New(t, one()).Forbid("pods"), cluster.Config{}),
 		"no permission to run a command; the roles in deploy/kubectl":                                       run(nodestest.New(t, one()).Forbid("pods/exec")),
-		"no kube-vmap found: namespace proxies has no pods with the label app.kubernetes.io/name=kube-vmap": list(nodestest.New(t, one()), nodes.Config{Namespace: "proxies"}),
+		"no kube-vmap found: namespace proxies has no pods with the label app.kubernetes.io/name=kube-vmap": list(nodestest.New(t, one()), cluster.Config{Namespace: "proxies"}),
 		`the cluster has no node "node-9"`:                                                                  unknown(nodestest.New(t, one())),
-		"connection refused":                                                                                list(&nodestest.Server{URL: "http://127.0.0.1:1"}, nodes.Config{}),
+		"connection refused":                                                                                list(&nodestest.Server{URL: "http://127.0.0.1:1"}, cluster.Config{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
@@ -157,17 +158,17 @@ func TestSilentNodeCostsItsTimeOutOnly(t *testing.T) {
 			programs[name] = nodestest.Prints(name)
 		}
 	}
-	c := nodestest.New(t, programs).Cluster(t, nodes.Config{Timeout: timeout, Concurrency: 8})
+	c := nodestest.New(t, programs).Cluster(t, cluster.Config{Timeout: timeout, Concurrency: 8})
 	list, err := c.Nodes(t.Context())
 	must(t, err)
 	start := time.Now()
 	var order []string
-	nodes.Ask(t.Context(), c, list, func(ctx context.Context, n nodes.Node) (string, error) {
+	nodes.Each(t.Context(), nodes.List{Nodes: list, Limit: 8}, func(ctx context.Context, n nodes.Node) (string, error) {
 		out, err := c.Run(ctx, n)
 		return string(out), err
 	}, func(n nodes.Node, answer string, err error) {
 		order = append(order, n.Name)
-		var late *nodes.TimeoutError
+		var late *cluster.TimeoutError
 		var missing *nodes.MissingError
 		switch n.Name {
 		case "node-10", "node-30":
@@ -202,7 +203,7 @@ func TestWritingRestartsTheTimeOut(t *testing.T) {
 		}
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, cluster.Config{Timeout: timeout})
 	if out, err := c.Run(t.Context(), node(t, c, "node-1")); err != nil || string(out) != "xxxxx" {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -220,16 +221,16 @@ func TestEndlessAnswerEnds(t *testing.T) {
 		}
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, nodes.Config{Timeout: timeout})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": endless}).Cluster(t, cluster.Config{Timeout: timeout})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	var late *nodes.TimeoutError
+	var late *cluster.TimeoutError
 	for try := 1; late == nil || !late.Endless; try++ {
 		if _, err := c.Run(ctx, node(t, c, "node-1")); !errors.As(err, &late) || !late.Endless && try == 5 { // a busy machine may be silent
 			t.Fatal(err)
 		}
 	}
-	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, nodes.Config{Timeout: math.MaxInt64})
+	c = nodestest.New(t, map[string]nodestest.Program{"node-1": nodestest.Prints("x")}).Cluster(t, cluster.Config{Timeout: math.MaxInt64})
 	if _, err := c.Run(ctx, node(t, c, "node-1")); err != nil {
 		t.Errorf("with the longest time-out: %v", err)
 	}
@@ -237,7 +238,7 @@ func TestEndlessAnswerEnds(t *testing.T) {
 
 func TestAnswersThatOnlyTakeMemoryAreRefused(t *testing.T) {
 	program := nodestest.Prints(`{"schema":1,"services":[` + strings.Repeat("{},", 1<<20) + `{}]}`)
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, cluster.Config{})
 	if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{}); err == nil || !strings.Contains(err.Error(), "not a kube-vmap response") {
 		t.Errorf("%v", err)
 	}
@@ -251,7 +252,7 @@ func TestObservingExtendsTheTimeOut(t *testing.T) {
 		_, _ = io.WriteString(stdout, `{"schema":1}`)
 		return 0
 	}
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, nodes.Config{Timeout: timeout})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": slow}).Cluster(t, cluster.Config{Timeout: timeout})
 	for observe, want := range map[time.Duration]bool{0: false, 100 * timeout: true} {
 		if _, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{Observe: observe}); (err == nil) != want {
 			t.Errorf("observing for %s: %v", observe, err)
@@ -282,7 +283,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 		},
 		"broken off": {nodestest.Prints(`{"schema":1,`), "the answer broke off after 12 bytes"},
 	} {
-		c := nodestest.New(t, map[string]nodestest.Program{"node-1": tc.program}).Cluster(t, nodes.Config{})
+		c := nodestest.New(t, map[string]nodestest.Program{"node-1": tc.program}).Cluster(t, cluster.Config{})
 		d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 		if tc.want == "" && (err != nil || d.Node != "node-1") || tc.want != "" && (err == nil || err.Error() != tc.want) {
 			t.Errorf("%s: %+v, %v, want %q", what, d, err, tc.want)
@@ -296,7 +297,7 @@ func TestDocumentsOfOtherVersions(t *testing.T) {
 
 func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	program := nodestest.Prints(`{"schema":1,"node":"a\u001b[2Jb\u009bc\rd\be\ff\u202eg","services":[{"name":"` + "x\x7f\u0085y" + `","ports":[{"name":"é\n"}]}]}`)
-	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, nodes.Config{})
+	c := nodestest.New(t, map[string]nodestest.Program{"node-1": program}).Cluster(t, cluster.Config{})
 	d, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 	if err != nil || d.Node != "a?[2Jb?c?d?e?f?g" || d.Services[0].Name != "x??y" || d.Services[0].Ports[0].Name != "é; " {
 		t.Errorf("%+v, %v", d, err)
@@ -304,7 +305,7 @@ func TestControlCharactersOfNodesAreReplaced(t *testing.T) {
 	c = nodestest.New(t, map[string]nodestest.Program{"node-1": func(_ *http.Request, _ []string, _, stderr io.Writer) int {
 		_, _ = io.WriteString(stderr, "kube-vmap: \x1b]0;title\a\nnode-2: ready\u2028!\n")
 		return 1
-	}}).Cluster(t, nodes.Config{})
+	}}).Cluster(t, cluster.Config{})
 	if _, err := c.Run(t.Context(), node(t, c, "node-1")); fmt.Sprint(err) != "?]0;title?; node-2: ready?!" {
 		t.Errorf("%q", err)
 	}
@@ -328,7 +329,7 @@ func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 		"the status of a command": kubelet,
 		"the state of a pod":      pod,
 	} {
-		c := s.Cluster(t, nodes.Config{})
+		c := s.Cluster(t, cluster.Config{})
 		_, err := c.Document(t.Context(), node(t, c, "node-1"), nodestatus.Query{})
 		if what == "a version" {
 			_, err = c.Version(t.Context(), node(t, c, "node-1"))
@@ -336,20 +337,6 @@ func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 		if text := fmt.Sprint(err); err == nil || len(text) > 5000 || strings.ContainsAny(text, evil[:1]+"\a\n\u202e") {
 			t.Errorf("%s: %d bytes, %.200q", what, len(text), text)
 		}
-	}
-}
-
-func TestFailuresAreGroupedByError(t *testing.T) {
-	var f nodes.Failures
-	var out strings.Builder
-	for i := range 9 {
-		f.Add(nodes.Node{Name: fmt.Sprint("node-", i)}, map[bool]error{true: errors.New("no\nanswer")}[i != 4])
-	}
-	f.Add(nodes.Node{Name: "other"}, &nodes.ExitError{Stderr: "broken"})
-	err := f.Err(&out)
-	want := "node-0, node-1, node-2, node-3, node-5 and 3 more: no; answer\nother: broken\n"
-	if fmt.Sprint(err) != "8 of 10 nodes did not answer, and 1 answered with an error" || out.String() != want {
-		t.Errorf("%v, %q", err, out.String())
 	}
 }
 
@@ -369,7 +356,7 @@ func TestRecordedDocumentsAreRead(t *testing.T) {
 		if has := strings.Contains(text, fmt.Sprintf(`"schema":%d,`, schema)); has != (schema > 0) {
 			t.Errorf("schema %d: the record has another one", schema)
 		}
-		c := nodestest.New(t, map[string]nodestest.Program{"worker-1": nodestest.Prints(text)}).Cluster(t, nodes.Config{})
+		c := nodestest.New(t, map[string]nodestest.Program{"worker-1": nodestest.Prints(text)}).Cluster(t, cluster.Config{})
 		d, err := c.Document(t.Context(), node(t, c, "worker-1"), nodestatus.Query{})
 		if err != nil {
 			t.Errorf("schema %d: %v", schema, err)
@@ -390,7 +377,7 @@ func TestRecordedDocumentsAreRead(t *testing.T) {
 
 // TestFlagsAreThoseOfKubectl has one of each kind, and those that this program adds itself.
 func TestFlagsAreThoseOfKubectl(t *testing.T) {
-	f := nodes.NewFlags()
+	f := cluster.NewFlags()
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.AddFlags(set)
 	line := "-s https://192.0.2.1 -n ns/shop --as jane --as-group a --as-group b --as-user-extra team=x --as-user-extra team=y " +

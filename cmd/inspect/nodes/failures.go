@@ -4,15 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/output"
 )
 
 // ExitError is the error of a command that ended with another exit code than 0.
@@ -24,13 +20,13 @@ type ExitError struct {
 // Error implements error.
 func (e *ExitError) Error() string {
 	if text := strings.TrimPrefix(strings.TrimSpace(e.Stderr), "kube-vmap: "); text != "" {
-		return cleanMessage(text)
+		return Message(text)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// unknown reports whether kube-vmap does not know the command or a flag of it.
-func (e *ExitError) unknown() bool {
+// Unknown reports whether kube-vmap does not know the command or a flag of it.
+func (e *ExitError) Unknown() bool {
 	return slices.ContainsFunc([]string{"unknown command", "unknown flag", "unknown shorthand flag"},
 		func(text string) bool {
 			return strings.Contains(e.Stderr, text)
@@ -42,21 +38,6 @@ type MissingError struct{ Why string }
 
 // Error implements error.
 func (e *MissingError) Error() string { return e.Why }
-
-// TimeoutError is the error of a node that was silent for too long, or whose answer does
-// not end.
-type TimeoutError struct {
-	After   time.Duration
-	Endless bool // it was not silent
-}
-
-// Error implements error.
-func (e *TimeoutError) Error() string {
-	if e.Endless {
-		return fmt.Sprintf("the answer does not end within %s (%d times --node-timeout)", e.After, maxTimeouts)
-	}
-	return fmt.Sprintf("no answer within %s (--node-timeout)", e.After)
-}
 
 // VersionError is the error of a node whose kube-vmap is too old for a command.
 type VersionError struct {
@@ -76,53 +57,6 @@ func (e *VersionError) Error() string {
 // ErrNoPermission is wrapped by errors about a missing permission.
 var ErrNoPermission = errors.New("no permission")
 
-// apiError explains an error of the API server.
-func apiError(what string, err error) error {
-	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w to %s; the roles in deploy/kubectl give it: %w", ErrNoPermission, what, err)
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: the API server does not accept these credentials: %w", what, err)
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-// execError explains why a command did not run, or broke off.
-func execError(n Node, err error) error {
-	const denied = "denied request" // by a ValidatingAdmissionPolicy
-	op := (*net.OpError)(nil)
-	switch {
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
-		err = fmt.Errorf("%w: %w", ErrNoPermission, err)
-	case apierrors.IsNotFound(err):
-		err = fmt.Errorf("pod %s is gone: %w", n.Pod, err)
-	case errors.As(err, &op) && op.Source != nil: // without the port of this host
-		err = apiError("run a command", fmt.Errorf("%s %s %s: %w", op.Op, op.Net, op.Addr, op.Err))
-	default:
-		err = apiError("run a command", err)
-	}
-	return nodeError{err, n.Pod}
-}
-
-// A nodeError is an error whose text a node may have written. It has nothing that differs
-// among nodes, so that [Failures] has one line for all of them.
-type nodeError struct {
-	error
-	pod string
-}
-
-// requestURL is the API server's request to a kubelet in its errors. The address follows.
-var requestURL = regexp.MustCompile(`error sending request: Post "[^"]*": `)
-
-// Error implements error.
-func (e nodeError) Error() string {
-	text := requestURL.ReplaceAllString(e.error.Error(), "")
-	return cleanMessage(strings.ReplaceAll(text, fmt.Sprintf("%q ", e.pod), ""))
-}
-
-// Unwrap returns the whole error.
-func (e nodeError) Unwrap() error { return e.error }
-
 // Failures are the nodes that did not answer, by error.
 type Failures struct {
 	asked, failed int
@@ -132,7 +66,7 @@ type Failures struct {
 	absent        []string
 }
 
-// Add counts a node; err is nil if it answered. It can be called in done of [Ask].
+// Add counts a node; err is nil if it answered. It can be called in done of [Each].
 func (f *Failures) Add(n Node, err error) {
 	if n.Absent {
 		f.absent = append(f.absent, n.Name)
@@ -145,7 +79,7 @@ func (f *Failures) Add(n Node, err error) {
 	if exit := (*ExitError)(nil); errors.As(err, &exit) {
 		f.refused++
 	}
-	text := cleanLine(err.Error())
+	text := output.CleanLine(err.Error())
 	if f.nodes == nil {
 		f.nodes = map[string][]string{}
 	}
@@ -198,3 +132,14 @@ const maxNames = 5
 
 // Names returns names of nodes for a line of text, of many the first ones.
 func Names(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNames) }
+
+// maxMessage is how much of an error of a node is shown, in bytes.
+const maxMessage = 4 << 10
+
+// Message returns a text of a node in a line of limited length.
+func Message(text string) string {
+	if len(text) > maxMessage {
+		text = text[:maxMessage/2] + " ... " + text[len(text)-maxMessage/2:]
+	}
+	return output.CleanLine(text)
+}

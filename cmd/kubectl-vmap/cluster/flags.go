@@ -1,4 +1,4 @@
-package nodes
+package cluster
 
 import (
 	"fmt"
@@ -72,9 +72,6 @@ func (f *Flags) CurrentNamespace() (string, error) {
 	}
 	return namespace, nil
 }
-
-// GivenNamespace returns the namespace of -n; empty without.
-func (f *Flags) GivenNamespace() string { return f.overrides.Context.Namespace }
 
 // Context returns the name of the context of the flags or the kubeconfig; empty if there is none.
 func (f *Flags) Context() string {
