@@ -20,6 +20,7 @@ import (
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/conntrack"
@@ -39,6 +40,18 @@ func addSource(f *pflag.FlagSet) get.Source {
 		}
 		return askProxy(ctx, socket, q)
 	}
+}
+
+// explainSilence adds to the error that no process answers why there may be none.
+func explainSilence(err error) error {
+	if !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	text, e := takeover.Returned()
+	if e != nil || text == "" {
+		return err // which is worth more than that the state cannot be read
+	}
+	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
 }
 
 // askProxy asks the running process or, if none answers, reads the kernel.

@@ -40,7 +40,6 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/takeover"
 )
 
 // version is set by the linker, or by main from the build info.
@@ -97,7 +96,7 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
-		get.NewCommand(addSource), status.NewCommand(takeover.Returned), problems.NewCommand(), explain.NewCommand(),
+		get.NewCommand(addSource), status.NewNodeCommand(&client.ThisNode{}, explainSilence), problems.NewCommand(), explain.NewCommand(),
 		topCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -17,11 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/kubectl-vmap/cluster"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
-	"kube-vmap/model"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -55,15 +51,15 @@ func TestLagComparesNumbers(t *testing.T) {
 	}
 	for _, test := range []struct {
 		services, slices string
-		want             nodeLag
+		want             status.Lag
 	}{
-		{"123456789012345678901234567890", "8", nodeLag{}},
-		{"123456789012345678901234567889", "8", nodeLag{1, 0}},
-		{"1000", "7", nodeLag{2, 1}},
-		{"100", "6", nodeLag{2, 2}},
-		{"99", "1000", nodeLag{3, 0}},
-		{"10", "1000", nodeLag{4, 0}},
-		{"", "", nodeLag{5, 2}},
+		{"123456789012345678901234567890", "8", status.Lag{}},
+		{"123456789012345678901234567889", "8", status.Lag{Services: 1}},
+		{"1000", "7", status.Lag{Services: 2, EndpointSlices: 1}},
+		{"100", "6", status.Lag{Services: 2, EndpointSlices: 2}},
+		{"99", "1000", status.Lag{Services: 3}},
+		{"10", "1000", status.Lag{Services: 4}},
+		{"", "", status.Lag{Services: 5, EndpointSlices: 2}},
 	} {
 		got, err := api.lag(document(at(test.services, test.slices)).Health)
 		if err != nil || *got != test.want {
@@ -152,7 +148,8 @@ func TestExitCodes(t *testing.T) {
 		"problem":         {map[string]nodestest.Program{"a": well(), "b": bad}, "", nil, 1, "the kernel refuses 1 Service port"},
 		"no pod":          {map[string]nodestest.Program{"a": well(), "b": nil}, "", nil, 0, "1 node without kube-vmap: b\n"},
 		"no pod of its":   {map[string]nodestest.Program{"a": well(), "b": nil}, "", []string{"--node", "a,b"}, 1, "no pod of kube-vmap is on this node"},
-		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "1 node:"},
+		"one node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "a"}, 0, "a: kube-vmap v1.2.3, healthy\n  LAG "},
+		"bad node":        {map[string]nodestest.Program{"a": well(), "b": bad}, "", []string{"--node", "b"}, 1, "  PROBLEM       the kernel refuses 1 Service port\n"},
 		"old":             {map[string]nodestest.Program{"a": well(), "b": nodestest.Prints(`{"node":"b","version":"v0.1.0"}`)}, "", nil, 2, "runs kube-vmap v0.1.0, which does not report its health"},
 		"exec forbidden":  {map[string]nodestest.Program{"a": well()}, "pods/exec", nil, 2, "no permission"},
 		"nodes forbidden": {map[string]nodestest.Program{"a": well()}, "nodes", nil, 2, "no permission to list nodes"},
@@ -181,85 +178,5 @@ func TestLagNeedsPermission(t *testing.T) {
 	if code != exit.Trouble || !strings.Contains(errs, "LAG is not known: no permission to list services, which the ClusterRole in deploy/kubectl gives") ||
 		!strings.Contains(out, "a      v1.2.3    True    -     0") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
-	}
-}
-
-// rows are the rows of a cluster with one node of each kind.
-func rows() []nodeRow {
-	api := objectVersions{"Service": {"7", "1001"}, "EndpointSlice": {"8", "1002", "1003"}}
-	well := at("1003", "1003")
-	node := func(name string) nodes.Node { return nodes.Node{Name: name} }
-	out := []nodeRow{
-		newRow(node("well"), document(well), nil, api),
-		newRow(node("repaired"), document(well, func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Tables[model.IPv6].State = nodestatus.TableOpen
-			h.Repairs = nodestatus.Count{Count: 3, Last: now.Add(-time.Minute)}
-			h.Refused = nodestatus.Refused{Objects: 1, Conflicts: 1}
-		}), nil, api),
-		newRow(node("behind"), document(func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Positions[0].FailingSince, h.Positions[0].Error = now.Add(-time.Minute), "connection refused"
-		}), nil, api),
-		newRow(node("manifests"), document(func(_ *nodestatus.Document, h *nodestatus.Health) { h.Positions = nil }), nil, api),
-		newRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, document(well), nil, api),
-		newRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
-		newRow(nodes.Node{Name: "later-1", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
-		newRow(nodes.Node{Name: "later-2", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
-		newRow(node("dead"), nil, &cluster.TimeoutError{After: 10 * time.Second}, api),
-		newRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
-		newRow(node("older"), &nodestatus.Document{Version: "v0.1.1"}, nil, api),
-		newRow(node("evil"), document(well, func(d *nodestatus.Document, h *nodestatus.Health) {
-			d.Version = "v1\x1b[2J"
-			h.Warnings = nodestatus.Count{Count: 1, Last: now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
-		}), nil, api),
-	}
-	sortRows(out)
-	return out
-}
-
-func TestTable(t *testing.T) {
-	var out bytes.Buffer
-	must(t, writeStatus(&out, "", rows()))
-	want := `NODE        VERSION   READY   LAG   REFUSED   REPAIRS   OWNED       WARNINGS   STATUS
-dead        -         -       -     -         -         -           -          no answer within 10s (--node-timeout)
-old         v0.1.0    -       -     -         -         -           -          runs kube-vmap v0.1.0, which has no "kube-vmap status"
-older       v0.1.1    -       -     -         -         -           -          runs kube-vmap v0.1.1, which does not report its health
-absent      -         False   -     -         -         -           -          no pod of kube-vmap is on this node
-behind      v1.2.3    True    3     0         0         IPv4,IPv6   0          behind the API server: 1 Service and 2 EndpointSlices are newer than what it has seen (and 1 more)
-unready     v1.2.3    False   0     0         0         IPv4,IPv6   0          pod p is not ready
-evil        v1?[2J    True    0     0         0         IPv4,IPv6   1          logged 0s ago: ?]0;` + strings.Repeat("x", 200) + `
-repaired    v1.2.3    True    0     2         3         IPv4        0          tables that another program changed were repaired, last 1m0s ago; 3 times since the start (and 2 more)
-manifests   v1.2.3    True    -     0         0         IPv4,IPv6   0          OK
-well        v1.2.3    True    0     0         0         IPv4,IPv6   0          OK
-2 nodes without kube-vmap: later-1, later-2
-12 nodes: 3 not known, 3 with problems, 2 with notices; 4 versions of kube-vmap
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
-}
-
-func TestWideTable(t *testing.T) {
-	var out bytes.Buffer
-	must(t, writeStatus(&out, "wide", rows()))
-	for _, want := range []string{
-		"RUNNING   LAST-SYNC   SERVICES-AT   SLICES-AT   TAKE-OVER   STATUS\n",
-		"1d2h      1m0s        1003          1003        done        OK\n", strings.Repeat("x", 200) + "\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, &out)
-		}
-	}
-}
-
-func TestJSONHasEveryNode(t *testing.T) {
-	var out bytes.Buffer
-	must(t, writeStatus(&out, "json", rows()))
-	var read struct {
-		Items   []nodeRow
-		Summary nodeSummary
-	}
-	must(t, json.Unmarshal(out.Bytes(), &read))
-	if len(read.Items) != 12 || fmt.Sprint(read.Summary) != fmt.Sprint(summarize(rows())) || *read.Items[4].Lag != (nodeLag{1, 2}) {
-		t.Errorf("read %+v", read)
 	}
 }

@@ -51,7 +51,7 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 	}
 	for _, tc := range []struct{ command, want string }{
 		{"top", fmt.Sprintf("%d on the fast path", onFastPath)},
-		{"status", "on for TCP and UDP"},
+		{"status", "FAST-PATH     on\n"},
 	} {
 		if out := daemon.Run(t, m.Node.Host, strings.Fields(tc.command)...); !strings.Contains(out.Stdout+out.Stderr, tc.want) {
 			t.Errorf("%s: %v, want %q", tc.command, out, tc.want)

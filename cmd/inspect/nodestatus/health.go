@@ -152,6 +152,17 @@ func (h *Health) Owned() (families []string) {
 	return families
 }
 
+// Position returns the resource version up to which the process has followed objects of a kind; empty
+// if it does not follow them, or has no list yet.
+func (h *Health) Position(kind string) string {
+	for _, p := range h.Positions {
+		if p.Kind == kind {
+			return p.ResourceVersion
+		}
+	}
+	return ""
+}
+
 // Refusals counts everything that is not programmed.
 func (h *Health) Refusals() int { return h.Refused.Ports + h.Refused.Objects + h.Refused.Conflicts }
 

@@ -57,12 +57,22 @@ func IsObject(format string) bool { return format == "json" || format == "yaml" 
 func Write(w io.Writer, format string, value any) error {
 	text, err := json.MarshalIndent(value, "", "    ")
 	if err == nil && format == "yaml" {
-		text, err = yaml.JSONToYAML(text)
+		text, err = yaml.JSONToYAML([]byte(CleanText(string(text)))) // which refuses control characters
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", format, err)
 	}
 	_, err = fmt.Fprintln(w, CleanText(strings.TrimSuffix(string(text), "\n")))
+	return err
+}
+
+// WriteLine writes a value as JSON in a line.
+func WriteLine(w io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write json: %w", err)
+	}
+	_, err = fmt.Fprintln(w, CleanText(string(text)))
 	return err
 }
 

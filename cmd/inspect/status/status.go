@@ -1,54 +1,103 @@
-// Package status prints how the running proxy does its work (kube-vmap status). Its exit
-// code is for scripts: 0 without problems, 1 with some, and 2 if that is not known.
+// Package status prints how kube-vmap does its work: of one node what there is to know, of several a
+// line each. Its exit code is for scripts: 0 without problems, 1 with some, and 2 if that is not
+// known.
+//
+//	Nodes --Document--> Row of each node --> one node: verdict, findings, state
+//	API server --Lag---^                 `-> several:  table, JSON, YAML
 package status
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/exit"
-	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/output"
 )
 
-// Options are what status is asked for.
-type Options struct {
-	Query  nodestatus.Query
-	Output string // empty for text, or json, yaml
-	// Tally prints a tally instead of a document.
-	Tally  bool
-	Socket string
-	// Returned returns when and why the node was returned to kube-proxy; empty if it was
-	// not.
-	Returned func() (string, error)
+// LagReader returns what compares nodes with what the API server has now.
+type LagReader func(ctx context.Context) (func(*nodestatus.Health) (*Lag, error), error)
+
+// NewCommand returns the command for the nodes of a cluster.
+func NewCommand(from nodes.Nodes, lag LagReader) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how kube-vmap does its work on the nodes, problems first",
+		Long: `Show how kube-vmap does its work on the nodes, one line for each, problems first; with
+--node NAME, what there is to know of that one. What is wrong with single Services is shown
+by kubectl vmap problems. READY means that the first state was programmed, and the pod is
+ready; STATUS is the worst that there is to know, in words.
+
+` + fieldsHelp() + `
+A node that is behind when it is first asked is asked once more, 2 seconds later.
+Deleted objects do not count as LAG. A node that does not answer costs --node-timeout.
+
+The exit code is 0 if there are no problems, 1 if there are some, and 2 if not all nodes
+could be asked, or not the API server. Notices are no problems.`,
+		Example: `  kubectl vmap status
+  kubectl vmap status --node node-1
+  kubectl vmap status -o json | jq '.items[] | select(.lag.services > 0) | .node'`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return output.Table.Check(format) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, from, format, lag) },
+	}
+	output.Table.AddFlag(cmd, &format)
+	from.AddFlags(cmd)
+	return exit.TroubleOnError(cmd)
 }
 
-// NewCommand returns kube-vmap status. For returned see [Options].
-func NewCommand(returned func() (string, error)) *cobra.Command {
-	o := Options{Returned: returned}
+// run prints the rows of nodes. The error has the exit code.
+func run(cmd *cobra.Command, from nodes.Nodes, format string, lag LagReader) error {
+	list, err := from.Find(cmd.Context())
+	if err != nil {
+		return err
+	}
+	var lagOf func(*nodestatus.Health) (*Lag, error)
+	if lag != nil {
+		if lagOf, err = lag(cmd.Context()); err != nil { // before the nodes are read
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "LAG is not known:", err)
+		}
+	}
+	rows := read(cmd.Context(), from, list, lagOf)
+	one := len(rows) == 1 && list.Chosen && format == ""
+	switch sum := summarize(rows); {
+	case one && rows[0].err != nil && list.Nodes[0].Name == "": // this one
+		return rows[0].err
+	case sum.Unknown > 0 || err != nil:
+		err = &exit.Error{Code: exit.Trouble}
+	case sum.Problems > 0:
+		err = &exit.Error{Code: 1}
+	}
+	if one && rows[0].Health != nil {
+		return cmp.Or(rows[0].write(cmd.OutOrStdout()), err)
+	}
+	return cmp.Or(writeTable(cmd.OutOrStdout(), format, rows), err)
+}
+
+// NewNodeCommand returns the command for this node. explain adds to the error that no process answers
+// why there may be none.
+func NewNodeCommand(from nodes.Nodes, explain func(error) error) *cobra.Command {
+	var q nodestatus.Query
+	var format string
+	var tally bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running kube-vmap does its work on this node",
-		Long: `Show how the running kube-vmap does its work on this node: what is wrong with it,
-how far it has followed the API server, when changes last reached the kernel, what is
-refused, repairs of tables that another program changed, who owns the tables, warnings
-in the log, and how far it has taken the place of kube-proxy.
+		Long: `Show how the running kube-vmap does its work on this node: problems, which keep changes
+from reaching the kernel or packets from the rules; notices, which are worth a look; and
+the state. What is wrong with single Services is no problem of the node: kube-vmap
+problems lists it.
 
-Problems are what keeps changes from reaching the kernel, or packets from the rules;
-notices are worth a look. What is wrong with single Services is no problem of the node:
-kube-vmap problems lists it.
-
+` + fieldsHelp() + `
 With -o json or yaml, print the status document: the Services, and all of this in its field
 health.
 
@@ -59,169 +108,77 @@ known. With -o json or yaml it is 0 if there is an answer.`,
   kube-vmap status -o json -n shop --name web`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.Run(cmd.Context(), cmd.OutOrStdout())
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if q.Namespace, _, err = from.Namespace(); err != nil {
+				return err
+			}
+			if err := cmp.Or(output.Objects.Check(format), nodestatus.CheckObserve(q.Observe),
+				nodestatus.CheckNamespace(q.Namespace), nodestatus.CheckNames([]string{q.Name})); err != nil {
+				return err
+			}
+			if format == "" {
+				return explain(run(cmd, from, "", nil))
+			}
+			q.Brief = q.Brief || tally
+			d, err := from.Document(cmd.Context(), nodes.Node{}, q)
+			if err != nil {
+				return explain(err)
+			}
+			return writeDocument(cmd.OutOrStdout(), format, d, tally)
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
-	output.Objects.AddFlag(cmd, &o.Output)
-	f.BoolVar(&o.Query.Health, "health", false, "with -o json or yaml, print no Services")
-	f.DurationVar(&o.Query.Observe, "observe", 0, "with -o json or yaml, how long to observe how endpoints respond")
-	f.StringVarP(&o.Query.Namespace, "namespace", "n", "", "with -o json or yaml, only the Services of that `namespace`")
-	f.StringVar(&o.Query.Name, "name", "", "with -o json or yaml, only the Services of that `name`")
-	f.BoolVar(&o.Query.Brief, "brief", false, "with -o json or yaml, count endpoints instead of listing them")
-	f.BoolVar(&o.Tally, "tally", false,
+	output.Objects.AddFlag(cmd, &format)
+	f.BoolVar(&q.Health, "health", false, "with -o json or yaml, print no Services")
+	f.DurationVar(&q.Observe, "observe", 0, "with -o json or yaml, how long to observe how endpoints respond")
+	f.StringVar(&q.Name, "name", "", "with -o json or yaml, only the Services of that `name`")
+	f.BoolVar(&q.Brief, "brief", false, "with -o json or yaml, count endpoints instead of listing them")
+	f.BoolVar(&tally, "tally", false,
 		"with -o json or yaml, print only connections and states, of Services that have any or are not OK")
-	client.AddSocketFlag(f, &o.Socket)
-	return cmd
+	from.AddFlags(cmd)
+	return exit.TroubleOnError(cmd)
 }
 
-// Run prints the status.
-func (o Options) Run(ctx context.Context, w io.Writer) error {
-	if err := cmp.Or(output.Objects.Check(o.Output), nodestatus.CheckObserve(o.Query.Observe),
-		nodestatus.CheckNamespace(o.Query.Namespace), nodestatus.CheckNames([]string{o.Query.Name})); err != nil {
-		return exit.TroubleError(err)
+// writeDocument writes a document or its tally. Programs read the JSON, so that is in one line.
+func writeDocument(w io.Writer, format string, d *nodestatus.Document, tally bool) error {
+	var value any = d
+	if tally {
+		value = d.Tally()
 	}
-	if o.Output == "" {
-		o.Query = nodestatus.Query{Health: true}
+	if format == "yaml" {
+		return output.Write(w, format, value)
 	}
-	o.Query.Brief = o.Query.Brief || o.Tally
-	d, err := client.Client{Socket: o.Socket}.Get(ctx, o.Query)
-	if err != nil {
-		return exit.TroubleError(o.explain(err))
-	}
-	switch {
-	case o.Output == "yaml" && o.Tally:
-		return output.Write(w, o.Output, d.Tally())
-	case o.Output == "yaml":
-		return output.Write(w, o.Output, d)
-	case o.Output == "json" && o.Tally:
-		return json.NewEncoder(w).Encode(d.Tally())
-	case o.Output == "json":
-		return d.Write(w)
-	}
-	if d.Health == nil {
-		return exit.TroubleError(fmt.Errorf("the running kube-vmap %s does not report its health",
-			d.Version))
-	}
-	all := findings.OfNode(d)
-	problems := slices.ContainsFunc(all, func(f findings.Finding) bool { return f.IsProblem() })
-	if err := write(w, d, all, problems); err != nil {
-		return err
-	}
-	if problems {
-		return &exit.Error{Code: 1}
-	}
-	return nil
+	return output.WriteLine(w, value)
 }
 
-// explain adds to the error that no process answers why there may be none.
-func (o Options) explain(err error) error {
-	if o.Returned == nil || !errors.Is(err, client.ErrNotRunning) {
-		return err
-	}
-	text, e := o.Returned()
-	if e != nil || text == "" {
-		return err // which is worth more than that the state cannot be read
-	}
-	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
-}
+// settle is how long a node may take to see a change before it counts as behind.
+const settle = 2 * time.Second
 
-// write writes the health of a document as text, with what was found.
-func write(w io.Writer, d *nodestatus.Document, all []findings.Finding, problems bool) error {
-	verdict := "healthy"
-	switch {
-	case problems:
-		verdict = "with problems"
-	case len(all) > 0:
-		verdict = "healthy, with notices"
+// read returns the rows of the nodes. Those that are behind are read twice.
+func read(
+	ctx context.Context, from nodes.Nodes, all nodes.List, lag func(*nodestatus.Health) (*Lag, error),
+) []Row {
+	rows := make(map[string]Row, len(all.Nodes))
+	readAll := func(list nodes.List) {
+		nodes.Each(ctx, list, func(ctx context.Context, n nodes.Node) (*nodestatus.Document, error) {
+			return from.Document(ctx, n, nodestatus.Query{Health: true})
+		}, func(n nodes.Node, d *nodestatus.Document, err error) { rows[n.Name] = NewRow(n, d, err, lag) })
 	}
-	if _, err := fmt.Fprintf(w, "%s: kube-vmap %s, %s\n", d.Node, d.Version, verdict); err != nil {
-		return err
-	}
-	var lines [][]string
-	said := map[string]bool{}
-	for i := range all {
-		said[all[i].Reason] = true
-		lines = append(lines, []string{"  " + strings.ToUpper(all[i].Severity), all[i].Sentence()})
-	}
-	return output.Print(w, append(lines, rows(d, said)...))
-}
-
-// rows returns what is to know in any case, without what a finding has said already.
-func rows(d *nodestatus.Document, said map[string]bool) (out [][]string) {
-	h := d.Health
-	add := func(title, text string, causes ...string) {
-		if !slices.ContainsFunc(causes, func(reason string) bool { return said[reason] }) {
-			out = append(out, []string{"  " + title, text})
+	start := time.Now()
+	readAll(all)
+	behind := all
+	behind.Nodes = slices.DeleteFunc(slices.Clone(all.Nodes), func(n nodes.Node) bool {
+		lag := rows[n.Name].Lag
+		return lag == nil || lag.sum() == 0
+	})
+	if len(behind.Nodes) > 0 {
+		select {
+		case <-time.After(settle - time.Since(start)):
+		case <-ctx.Done():
 		}
+		readAll(behind)
 	}
-	add("running", "since "+at(d, h.Started))
-	add("objects", objects(h))
-	add("last sync", cmp.Or(at(d, h.Sync.Last), "none"))
-	add("refused", refused(&h.Refused), findings.PortsRefused, findings.Unusable, findings.Conflicts)
-	add("repairs", count(d, h.Repairs), findings.Repaired)
-	add("tables", tables(h))
-	if n := h.Network; n != nil {
-		add("tracking", fmt.Sprintf("%d of %d connections", n.Tracked, n.TrackedMax), nodestatus.ReasonTracking)
-		add("forwards", n.Forwarding, nodestatus.ReasonForwarding)
-	}
-	add("warnings", count(d, h.Warnings), findings.Logged)
-	add("take-over", strings.TrimSuffix(h.Takeover.State+": "+h.Takeover.Text, ": "))
-	if h.FastPath != nil {
-		add("fast path", fastPath(h.FastPath), findings.FastPathOff)
-	}
+	out := slices.Collect(maps.Values(rows))
+	sortRows(out)
 	return out
-}
-
-func refused(r *nodestatus.Refused) string {
-	if *r == (nodestatus.Refused{}) {
-		return "nothing"
-	}
-	return fmt.Sprintf("%d Service ports by the kernel, %d objects unusable, "+
-		"%d addresses and ports held by other Services",
-		r.Ports, r.Objects, r.Conflicts)
-}
-
-func fastPath(f *nodestatus.FastPath) string {
-	if !f.On {
-		return strings.TrimSuffix("off: "+f.Reason, ": ")
-	}
-	return fmt.Sprintf("on for TCP and UDP to Services, after %d packets of a connection; %s",
-		f.AfterPackets, nodestatus.Plural(f.Interfaces, "interface"))
-}
-
-func objects(h *nodestatus.Health) string {
-	var newest []string
-	for _, p := range h.Positions {
-		newest = append(newest, p.Kind+" "+cmp.Or(p.ResourceVersion, "none"))
-	}
-	if len(newest) == 0 {
-		return h.Source
-	}
-	return h.Source + "; newest resource versions: " + strings.Join(newest, ", ")
-}
-
-func tables(h *nodestatus.Health) string {
-	var out []string
-	for _, t := range h.Tables {
-		out = append(out, t.Family+" "+strings.ToLower(t.State))
-	}
-	return cmp.Or(strings.Join(out, ", "), "none")
-}
-
-func count(d *nodestatus.Document, c nodestatus.Count) string {
-	if c.Count == 0 {
-		return "none since the start"
-	}
-	return fmt.Sprintf("%d since the start, last %s", c.Count, at(d, c.Last))
-}
-
-// at returns a time and how long before the document that was; empty for the zero time.
-func at(d *nodestatus.Document, t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339) + " (" + nodestatus.Duration(d.Time.Sub(t)) + " ago)"
 }

@@ -3,6 +3,8 @@ package status_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -51,10 +53,15 @@ func serve(t *testing.T, d *nodestatus.Document) (socket string, asked *nodestat
 }
 
 // run runs the command, and returns what it prints and its exit code.
-func run(t *testing.T, returned string, args ...string) (string, int) {
+func run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := status.NewCommand(func() (string, error) { return returned, nil })
+	cmd := status.NewNodeCommand(&client.ThisNode{}, func(err error) error {
+		if errors.Is(err, client.ErrNotRunning) {
+			return fmt.Errorf("%w; explained", err)
+		}
+		return err
+	})
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
@@ -68,18 +75,18 @@ func run(t *testing.T, returned string, args ...string) (string, int) {
 
 func TestStatusText(t *testing.T) {
 	socket, asked := serve(t, document())
-	got, code := run(t, "", "--status-socket", socket)
+	got, code := run(t, "--status-socket", socket)
 	want := `node-1: kube-vmap v1.2.3, healthy, with notices
-  NOTICE      tables that another program changed were repaired, last 1m0s ago; 7 times since the start
-  running     since 2026-01-01T01:04:05Z (1d2h ago)
-  objects     API server; newest resource versions: Service 100, ServiceCIDR none
-  last sync   2026-01-02T03:03:05Z (1m0s ago)
-  refused     nothing
-  tables      IPv4 owned, IPv6 open
-  tracking    7 of 100 connections
-  forwards    IPv4 on, IPv6 off
-  warnings    none since the start
-  take-over   done
+  NOTICE        tables that another program changed were repaired, last 1m0s ago; 7 times since the start
+  REFUSED       0
+  OWNED         IPv4
+  WARNINGS      0
+  RUNNING       1d2h
+  LAST-SYNC     1m0s
+  SERVICES-AT   100
+  TRACKED       7/100
+  FORWARDS      IPv4 on, IPv6 off
+  TAKE-OVER     done
 `
 	if got != want || code != 0 {
 		t.Errorf("exit code %d, got\n%s\nwant\n%s", code, got, want)
@@ -99,12 +106,12 @@ func TestExitCodeShowsProblems(t *testing.T) {
 		contains string
 	}{
 		"healthy":   {healthy, 0, "healthy"},
-		"unhealthy": {unhealthy, 1, "PROBLEM     changes have not reached the kernel for 1m0s: no buffer space available"},
-		"silent":    {silent, exit.Trouble, "v1.2.3 does not report its health"},
+		"unhealthy": {unhealthy, 1, "PROBLEM       changes have not reached the kernel for 1m0s: no buffer space available"},
+		"silent":    {silent, exit.Trouble, "runs kube-vmap v1.2.3, which does not report its health"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket, _ := serve(t, test.document)
-			if out, code := run(t, "", "--status-socket", socket); code != test.code || !strings.Contains(out, test.contains) {
+			if out, code := run(t, "--status-socket", socket); code != test.code || !strings.Contains(out, test.contains) {
 				t.Errorf("exit code %d, want %d: %s", code, test.code, out)
 			}
 		})
@@ -116,17 +123,17 @@ func TestJSONIsTheDocument(t *testing.T) {
 	d.Health.Sync.Error, d.Health.Sync.FailingSince = "a problem", now
 	socket, asked := serve(t, d)
 	want := nodestatus.Query{Namespace: "shop", Name: "true", Brief: true}
-	out, code := run(t, "", append([]string{"--status-socket", socket, "-o", "json"}, want.Args()...)...)
+	out, code := run(t, append([]string{"--status-socket", socket, "-o", "json"}, want.Args()...)...)
 	if code != 0 || !strings.Contains(out, `"failingSince":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if *asked != want {
 		t.Errorf("asked was for %+v, want %+v", *asked, want)
 	}
-	if _, _ = run(t, "", "--status-socket", socket, "-o", "json"); *asked != (nodestatus.Query{}) {
+	if _, _ = run(t, "--status-socket", socket, "-o", "json"); *asked != (nodestatus.Query{}) {
 		t.Errorf("for all Services, asked was for %+v", *asked)
 	}
-	if _, _ = run(t, "", "--status-socket", socket, "-o", "json", nodestatus.Query{Health: true}.Args()[0]); *asked != (nodestatus.Query{Health: true}) {
+	if _, _ = run(t, "--status-socket", socket, "-o", "json", nodestatus.Query{Health: true}.Args()[0]); *asked != (nodestatus.Query{Health: true}) {
 		t.Errorf("for health, asked was for %+v", *asked)
 	}
 }
@@ -136,26 +143,39 @@ func TestCauseIsPrintedOnce(t *testing.T) {
 	d := document()
 	d.Health.Refused.Objects, d.Health.Warnings = 1, nodestatus.Count{Count: 1, Last: now.Add(-time.Minute), Text: "object cannot be used"}
 	socket, _ := serve(t, d)
-	out, _ := run(t, "", "--status-socket", socket)
-	if !strings.Contains(out, "1 object cannot be used, wholly or in part") || strings.Contains(out, "  refused") || strings.Contains(out, "  warnings") {
+	out, _ := run(t, "--status-socket", socket)
+	if !strings.Contains(out, "1 object cannot be used, wholly or in part") || strings.Contains(out, "  REFUSED") || strings.Contains(out, "  WARNINGS") {
 		t.Error(out)
 	}
-	if out, code := run(t, "", "--status-socket", socket, "-o", "yaml"); code != 0 || !strings.Contains(out, "\nhealth:\n") {
+	if out, code := run(t, "--status-socket", socket, "-o", "yaml"); code != 0 || !strings.Contains(out, "\nhealth:\n") {
 		t.Errorf("%d: %s", code, out)
 	}
 }
 
+// TestReturnedTakeOverIsPrintedOnce has a node that was returned to kube-proxy, and text that no
+// terminal may get.
+func TestReturnedTakeOverIsPrintedOnce(t *testing.T) {
+	d := document()
+	d.Health.Takeover = nodestatus.Takeover{State: nodestatus.TakeoverReturned, Text: "reason=x\u009b2J"}
+	socket, _ := serve(t, d)
+	out, code := run(t, "--status-socket", socket)
+	if code != 1 || strings.Count(out, "reason=x?2J") != 1 || !strings.HasSuffix(out, "TAKE-OVER     returned\n") {
+		t.Errorf("%d: %s", code, out)
+	}
+	for _, format := range []string{"json", "yaml"} {
+		if out, code := run(t, "--status-socket", socket, "-o", format); code != 0 || strings.Contains(out, "\u009b") || !strings.Contains(out, "reason=x") {
+			t.Errorf("%s, %d: %q", format, code, out)
+		}
+	}
+}
+
 func TestSilenceIsTrouble(t *testing.T) {
-	out, code := run(t, "", "--status-socket", "@kube-vmap-test-none")
-	if code != exit.Trouble || !strings.Contains(out, client.ErrNotRunning.Error()) || strings.Contains(out, "returned") {
+	out, code := run(t, "--status-socket", "@kube-vmap-test-none")
+	if code != exit.Trouble || !strings.Contains(out, client.ErrNotRunning.Error()) || !strings.HasSuffix(out, "; explained") {
 		t.Errorf("without a process, exit code %d: %s", code, out)
 	}
-	out, code = run(t, "2026-01-02T03:04:05Z reason=x", "--status-socket", "@kube-vmap-test-none")
-	if code != exit.Trouble || !strings.HasSuffix(out, "this node was returned to kube-proxy at 2026-01-02T03:04:05Z reason=x") {
-		t.Errorf("on a returned node, exit code %d: %s", code, out)
-	}
 	for _, args := range [][]string{{"-o", "xml"}, {"-o", "json", "--observe", "99h"}, {"-n", "TYPO"}, {"--no-such-flag"}, {"argument"}} {
-		if out, code := run(t, "", args...); code != exit.Trouble {
+		if out, code := run(t, args...); code != exit.Trouble {
 			t.Errorf("%q: exit code %d: %s", args, code, out)
 		}
 	}
