@@ -15,11 +15,13 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 )
@@ -31,6 +33,9 @@ func main() {
 	version = buildversion.Of(version)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// topInterval is the default interval of top: each query runs a command on every node.
+const topInterval = 2 * time.Second
 
 // run runs a command line, and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -85,7 +90,7 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 		statusCommand(flags),
 		problemsCommand(flags),
 		getCommand(flags),
-		topCommand(flags),
+		top.NewCommand(flags.Nodes("all if there is none"), "kubectl vmap", topInterval),
 		diffCommand(flags),
 		bundleCommand(flags),
 		pageCommand(flags),

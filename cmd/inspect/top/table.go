@@ -9,33 +9,39 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 )
 
-// Row is a Service, over all nodes.
+// Row is a Service or an endpoint, over all nodes.
 type Row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// Endpoint and Node are the address of an endpoint, and where it is.
+	Endpoint string `json:"endpoint,omitempty"`
+	Node     string `json:"node,omitempty"`
 	// Rate is of new connections per second; nil if it is not known.
 	Rate *float64 `json:"rate"`
 	nodestatus.Traffic
 
-	Endpoints nodestatus.Addresses `json:"endpoints"`
-	// State is that of the node with the worst one, and Problem the first one there.
+	Endpoints nodestatus.Addresses `json:"endpoints,omitzero"`
+	// State is that of the node with the worst one, and Problem the first one there. Of an endpoint it
+	// is why it gets no connections.
 	State    string `json:"state"`
 	Severity string `json:"severity"`
 	Problem  string `json:"problem,omitempty"`
 }
 
-// Table is what an [Answer] shows.
+// Table is what an answer shows.
 type Table struct {
-	rows     []*Row
-	byName   map[serviceName]*Row
-	counted  bool // whether a node counts connections
-	fastPath bool // whether connections take it on a node
-	notes    []string
-	summary  Summary
+	rows      []*Row
+	endpoints bool // rather than Services
+	byKey     map[key]*Row
+	counted   bool // whether a node counts connections
+	fastPath  bool // whether connections take it on a node
+	notes     []string
+	summary   Summary
 }
 
 // Summary has the totals. Problems and notices are numbers of Services.
@@ -49,17 +55,21 @@ type Summary struct {
 	nodestatus.Traffic
 }
 
-func newTable(a Answer, before readings) *Table {
-	t := &Table{byName: map[serviceName]*Row{}}
-	t.summary.Nodes, t.summary.Failed = len(a.Documents), append([]string{}, a.Failed...)
-	for _, d := range a.Documents {
-		t.add(d, before.rates(d))
+func newTable(a answer, before readings, endpoints bool) *Table {
+	t := &Table{byKey: map[key]*Row{}, endpoints: endpoints}
+	t.summary.Nodes, t.summary.Failed = len(a.documents), append([]string{}, a.failed...)
+	for _, d := range a.documents {
+		t.add(d, before)
 	}
-	t.summarize(a.Documents)
+	slices.SortFunc(t.rows, func(a, b *Row) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+			findings.CompareNames(a.Endpoint, b.Endpoint))
+	})
+	t.summarize(a.documents)
 	return t
 }
 
-func (t *Table) add(d *nodestatus.Document, rates map[serviceName]float64) {
+func (t *Table) add(d *nodestatus.Document, before readings) {
 	if d.Time.After(t.summary.Time) {
 		t.summary.Time = d.Time
 	}
@@ -74,11 +84,12 @@ func (t *Table) add(d *nodestatus.Document, rates map[serviceName]float64) {
 	if why := d.FastPathReason(); why != "" {
 		t.note(d, "has the fast path off: "+why)
 	}
-	for i := range d.Services {
-		s := &d.Services[i]
-		r := t.row(serviceName{s.Namespace, s.Name})
-		r.add(d, s)
-		if rate, known := rates[serviceName{s.Namespace, s.Name}]; known {
+	items := itemsOf(d, t.endpoints)
+	rates := before.rates(d, items)
+	for k, i := range items {
+		r := t.row(k)
+		r.add(d, i)
+		if rate, known := rates[k]; known {
 			addRate(&r.Rate, rate)
 		}
 	}
@@ -90,25 +101,31 @@ func (t *Table) note(d *nodestatus.Document, text string) {
 	t.notes = append(t.notes, strings.TrimSpace(d.Node+" "+text))
 }
 
-func (t *Table) row(name serviceName) *Row {
-	r := t.byName[name]
+func (t *Table) row(k key) *Row {
+	r := t.byKey[k]
 	if r == nil {
-		r = &Row{Namespace: name.namespace, Name: name.name}
-		t.byName[name] = r
+		r = &Row{Namespace: k.namespace, Name: k.name, Endpoint: k.endpoint}
+		t.byKey[k] = r
 		t.rows = append(t.rows, r)
 	}
 	return r
 }
 
-// isIdle reports whether a Service has no connections, new or open, and nothing is wrong with it.
+// isIdle reports whether a row has no connections, new or open, and nothing is wrong with it.
 func (r *Row) isIdle() bool {
 	return r.Active == 0 && (r.Rate == nil || *r.Rate == 0) && r.Severity == nodestatus.SeverityOK
 }
 
-// add adds a Service of a node. The worst state is shown.
-func (r *Row) add(d *nodestatus.Document, s *nodestatus.Service) {
-	traffic := s.Traffic()
-	r.Traffic.Add(&traffic)
+// add adds an item of a node. The worst state is shown.
+func (r *Row) add(d *nodestatus.Document, i *item) {
+	r.Traffic.Add(&i.Traffic)
+	if e := i.endpoint; e != nil {
+		if r.Node, r.Severity, r.State = e.Node, nodestatus.SeverityOK, cmp.Or(r.State, e.Reason); e.Used() {
+			r.State = nodestatus.StateOK // on one of the nodes
+		}
+		return
+	}
+	s := i.service
 	if n := s.EndpointCount(); n.All >= r.Endpoints.All {
 		r.Endpoints = n
 	}
@@ -139,14 +156,20 @@ func (t *Table) summarize(documents []*nodestatus.Document) {
 		if r.Rate != nil {
 			addRate(&s.Rate, *r.Rate)
 		}
-		s.Count(r.Severity)
+		if !t.endpoints {
+			s.Count(r.Severity)
+		}
 	}
 }
 
 func (t *Table) text() string {
 	s := &t.summary
+	what := nodestatus.Plural(s.Services, "Service")
+	if t.endpoints {
+		what = nodestatus.Plural(len(t.rows), "endpoint")
+	}
 	out := fmt.Sprintf("%s  %s, %s", s.Time.Local().Format(time.TimeOnly),
-		nodestatus.Plural(s.Nodes, "node"), nodestatus.Plural(s.Services, "Service"))
+		nodestatus.Plural(s.Nodes, "node"), what)
 	if t.counted {
 		out += fmt.Sprintf(": %s connections/s, %d active, %d so far", rateText(&Row{Rate: s.Rate}), s.Active, s.Connections)
 	} else {
@@ -154,6 +177,9 @@ func (t *Table) text() string {
 	}
 	if t.fastPath {
 		out += fmt.Sprintf(", %d on the fast path", s.FastPath)
+	}
+	if t.endpoints {
+		return out
 	}
 	return out + fmt.Sprintf("; %d with problems, %d with notices, %s of other objects",
 		s.Problems, s.Notices, nodestatus.Plural(s.Others, "problem"))
@@ -184,16 +210,21 @@ type column struct {
 var columns = []column{
 	name("NAMESPACE", func(r *Row) string { return r.Namespace }),
 	name("SERVICE", func(r *Row) string { return r.Name }),
+	{title: "ENDPOINT", word: "endpoint", text: func(r *Row) string { return r.Endpoint }, shown: ofEndpoints,
+		compare: func(a, b *Row) int { return findings.CompareNames(a.Endpoint, b.Endpoint) }},
+	{title: "NODE", word: "node", text: func(r *Row) string { return cmp.Or(r.Node, unknown) }, shown: ofEndpoints,
+		compare: func(a, b *Row) int { return findings.CompareNames(a.Node, b.Node) }},
 	greatest("CONN/S", "rate", valueOf, rateText, isCounted),
 	greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
 	greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, hasFastPath),
 	greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, isCounted),
-	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, nil),
+	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, func(t *Table) bool { return !t.endpoints }),
 	greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
 }
 
 func isCounted(t *Table) bool   { return t.counted }
 func hasFastPath(t *Table) bool { return t.fastPath }
+func ofEndpoints(t *Table) bool { return t.endpoints }
 
 // name returns a column of names, in their order.
 func name(title string, text func(*Row) string) column {
@@ -230,7 +261,9 @@ func rateText(r *Row) string {
 
 func endpointText(r *Row) string { return fmt.Sprintf("%d/%d", r.Endpoints.Used, r.Endpoints.All) }
 
-func statusText(r *Row) string { return strings.TrimSuffix(r.State+": "+r.Problem, ": ") }
+func statusText(r *Row) string {
+	return strings.TrimSuffix(r.State+": "+r.Problem, ": ")
+}
 
 func sorts() (out []string) {
 	for _, c := range columns {

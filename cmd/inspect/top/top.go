@@ -1,9 +1,9 @@
 // Package top is kube-vmap top: new and active connections of Services, of one node or added
 // up over several, as a table that is printed once or again and again.
 //
-//	Source --Answer: a Document of each node--> rates, by node --> Table --sorted--> text, JSON
-//	                                              ^
-//	                                     the node's reading before
+//	Nodes --answer: a Document of each node--> rates, by node --> Table --sorted--> text, JSON
+//	                                             ^
+//	                                    the node's reading before
 //
 // A rate is the difference of a node's counters between two reads, by the times in its
 // documents, so the first answer is only compared with. There is one query at a time, and a
@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 )
@@ -37,36 +38,16 @@ const (
 	queryTimeout = 15 * time.Second
 )
 
-// An Answer is the state of nodes at one moment.
-type Answer struct {
-	Documents []*nodestatus.Document
-	// Failed has a line for each node that did not answer.
-	Failed []string
-}
-
-// Source returns the answer to a query. Its documents must not change later.
-type Source func(ctx context.Context, q nodestatus.Query) (Answer, error)
-
-// OneNode returns a source of one node's documents.
-func OneNode(get nodestatus.Source) Source {
-	return func(ctx context.Context, q nodestatus.Query) (Answer, error) {
-		d, err := get(ctx, q)
-		if err != nil {
-			return Answer{}, err
-		}
-		return Answer{Documents: []*nodestatus.Document{d}}, nil
-	}
-}
-
 // Config is what is printed.
 type Config struct {
-	Source    Source
+	Nodes     nodes.Nodes
 	Namespace string        // of the Services; empty means all
+	Endpoints bool          // whether rows are endpoints rather than Services
 	Interval  time.Duration // between queries; at least MinInterval
 	Sort      string        // one of the columns' words
 	Count     int           // number of tables; zero means no limit
 	Output    string        // empty for a table, or json, yaml
-	Idle      bool          // whether tables have Services without connections, too
+	Idle      bool          // whether tables have rows without connections, too
 	Limit     int           // of rows; zero means no limit
 	Out, Err  io.Writer
 }
@@ -92,14 +73,14 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	before := readings{}
+	before, from := readings{}, reader{c.Nodes, map[string]failure{}}
 	wait := max(c.Interval, readInterval) // otherwise the first table might have no rates
 	for n := 0; n <= c.Count || c.Count == 0; n++ {
 		if n > 0 && !pause(ctx, wait) {
 			return nil
 		}
 		start := time.Now()
-		a, err := c.ask(ctx)
+		a, err := c.read(ctx, &from)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the error is that of the end
@@ -108,7 +89,7 @@ func Run(ctx context.Context, c Config) error {
 		case err != nil:
 			_, _ = fmt.Fprintln(c.Err, "error:", output.Clean(err.Error()))
 		default:
-			if t := newTable(a, before); n > 0 { // the first is only compared with
+			if t := newTable(a, before, c.Endpoints); n > 0 { // the first is only compared with
 				err = c.print(t, n > 1)
 			}
 			if errors.Is(err, syscall.EPIPE) {
@@ -125,11 +106,11 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// ask asks the source. Endpoints are only counted, to keep documents small.
-func (c *Config) ask(ctx context.Context) (Answer, error) {
+// read reads the nodes. Endpoints are only counted unless they are shown, to keep documents small.
+func (c *Config) read(ctx context.Context, from *reader) (answer, error) {
 	ctx, stop := context.WithTimeout(ctx, max(queryTimeout, c.Interval))
 	defer stop()
-	return c.Source(ctx, nodestatus.Query{Namespace: c.Namespace, Brief: true})
+	return from.read(ctx, nodestatus.Query{Namespace: c.Namespace, Brief: !c.Endpoints})
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -141,41 +122,58 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Flags are the flags of a command that shows connections.
-type Flags struct {
-	config               Config
-	allNamespaces, watch bool
-	cmd                  *cobra.Command
-}
+// NewCommand returns the command; interval is the default one.
+func NewCommand(from nodes.Nodes, program string, interval time.Duration) *cobra.Command {
+	c := Config{Nodes: from}
+	var all, watch bool
+	cmd := &cobra.Command{
+		Use:   "top [-n NAMESPACE] [--sort COLUMN] [-w]",
+		Short: "Print connection counts of Services or endpoints",
+		Long: `Print new connections per second and active connections of each Service, or with --endpoints
+of each endpoint: once, over one interval, or with -w again after each. kube-vmap top has
+those of this node, kubectl vmap top adds up all nodes or those of --node.
 
-// AddTo adds the flags to the command; interval is the default interval.
-func (f *Flags) AddTo(cmd *cobra.Command, interval time.Duration) {
-	f.cmd = cmd
+A connection is counted on the node that translates it: that of the client, or the one
+that a client outside connects to. In a cluster, each query runs a command on every node,
+and the pause before the next one is at least as long as it took. Nodes that do not answer
+are named on stderr, and their connections are missing; with -w they are asked again after
+30 s, or immediately if no other node answers.
+
+Problems and notices are numbers of Services, as get defines them by STATUS; problems lists
+them. Problems of other objects are counted separately.`,
+		Example: strings.ReplaceAll(`  PROGRAM top | head
+  PROGRAM top -n shop --endpoints --sort active -w
+  PROGRAM top -o json | jq '.items[] | select(.rate > 100) | .name'`, "PROGRAM", program),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if c.Namespace, _, err = from.Namespace(); err != nil {
+				return err
+			}
+			if all {
+				c.Namespace = ""
+			}
+			if watch {
+				c.Count = 0
+			}
+			c.Out, c.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return Run(cmd.Context(), c)
+		},
+	}
+	cmd.DisableFlagsInUseLine = true
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.watch, "watch", "w", false, "print the table again after each interval, until interrupted")
-	flags.IntVar(&f.config.Count, "count", 1, "`number` of tables to print before exiting; 0 for no limit")
-	flags.DurationVar(&f.config.Interval, "interval", interval,
-		"over which rates are computed, at least "+MinInterval.String())
-	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show Services of all namespaces; the default")
-	flags.StringVar(&f.config.Sort, "sort", "rate", "sort by `column`: "+strings.Join(sorts(), ", "))
+	flags.BoolVarP(&watch, "watch", "w", false, "print the table again after each interval, until interrupted")
+	flags.IntVar(&c.Count, "count", 1, "`number` of tables to print before exiting; 0 for no limit")
+	flags.DurationVar(&c.Interval, "interval", interval, "over which rates are computed, at least "+MinInterval.String())
+	flags.BoolVarP(&all, "all-namespaces", "A", false, "show Services of all namespaces; the default")
+	flags.StringVar(&c.Sort, "sort", "rate", "sort by `column`: "+strings.Join(sorts(), ", "))
 	flags.Bool("once", false, "print one table")
-	flags.BoolVarP(&f.config.Idle, "all", "a", false, "print Services without connections, too")
-	flags.IntVar(&f.config.Limit, "limit", 0, "print at most this number of `Services`; 0 for no limit")
-	output.Objects.AddFlag(cmd, &f.config.Output)
+	flags.BoolVarP(&c.Idle, "all", "a", false, "print rows without connections, too")
+	flags.BoolVar(&c.Endpoints, "endpoints", false, "print a row for each endpoint")
+	flags.IntVar(&c.Limit, "limit", 0, "print at most this number of `rows`; 0 for no limit")
+	output.Objects.AddFlag(cmd, &c.Output)
+	from.AddFlags(cmd)
 	// The only error is that the flag does not exist.
 	_ = flags.MarkDeprecated("once", "it is the default")
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sorts(), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// Config returns what the flags ask for; namespace is the one of another flag.
-func (f *Flags) Config(s Source, namespace string) Config {
-	c := f.config
-	c.Source, c.Namespace, c.Out, c.Err = s, namespace, f.cmd.OutOrStdout(), f.cmd.ErrOrStderr()
-	if f.allNamespaces {
-		c.Namespace = ""
-	}
-	if f.watch {
-		c.Count = 0
-	}
-	return c
+	return cmd
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
 )
@@ -28,8 +30,10 @@ func run(ctx context.Context, c Config, answers ...any) result {
 	if c.Out == nil {
 		c.Out = &out
 	}
-	s := toptest.Script{Answers: answers}
-	c.Source, c.Interval, c.Sort, c.Err = OneNode(s.Get), time.Second, "rate", &errs
+	if c.Nodes == nil {
+		c.Nodes = &toptest.Script{Answers: answers}
+	}
+	c.Interval, c.Sort, c.Err = time.Second, "rate", &errs
 	start := time.Now()
 	err := Run(ctx, c)
 	return result{out.String(), errs.String(), time.Since(start), err}
@@ -66,12 +70,8 @@ func TestTablesAreRepeatedUntilTheCountOrTheEnd(t *testing.T) {
 
 func TestSourcePausesAsLongAsItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := func(context.Context, nodestatus.Query) (Answer, error) {
-			<-time.After(3 * time.Second)
-			return Answer{Documents: []*nodestatus.Document{toptest.Three(0)}}, nil
-		}
 		start := time.Now()
-		err := Run(t.Context(), Config{Source: slow, Interval: time.Second, Sort: "rate", Count: 2, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		err := Run(t.Context(), Config{Nodes: &toptest.Script{Answers: []any{toptest.Three(0)}, Takes: 3 * time.Second}, Interval: time.Second, Sort: "rate", Count: 2, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		if took := time.Since(start); err != nil || took != 13*time.Second {
 			t.Errorf("three answers of 3 s, pauses of 1 s and 3 s: %s, %v", took, err)
 		}
@@ -107,11 +107,7 @@ func TestErrors(t *testing.T) {
 
 func TestHangingSourceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := func(ctx context.Context, _ nodestatus.Query) (Answer, error) {
-			<-ctx.Done()
-			return Answer{}, ctx.Err()
-		}
-		if err := Run(t.Context(), Config{Interval: time.Second, Sort: "rate", Source: hangs}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := Run(t.Context(), Config{Interval: time.Second, Sort: "rate", Nodes: &toptest.Script{Takes: time.Hour}}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -172,7 +168,7 @@ func TestIdleServicesAreShownOnRequest(t *testing.T) {
 // tableOf returns the table of one node's document as text.
 func tableOf(d *nodestatus.Document, sort string) string {
 	var out bytes.Buffer
-	t := newTable(Answer{Documents: []*nodestatus.Document{d}}, readings{})
+	t := newTable(answer{documents: []*nodestatus.Document{d}}, readings{}, false)
 	t.sort(sort)
 	_ = t.write(&out, false) // a buffer has no errors
 	return out.String() + strings.Join(t.warnings(), "\n")
@@ -240,8 +236,8 @@ func TestRowsAreSortedByEachColumn(t *testing.T) {
 }
 
 // webRate returns the rate of the only Service, or -1 if it is not known.
-func webRate(rates map[serviceName]float64) float64 {
-	if rate, known := rates[serviceName{"default", "web"}]; known {
+func webRate(rates map[key]float64) float64 {
+	if rate, known := rates[key{namespace: "default", name: "web"}]; known {
 		return rate
 	}
 	return -1
@@ -269,8 +265,8 @@ func TestRateIsPerSecondOfDocumentTime(t *testing.T) {
 		"of the first document of a process": {toptest.Document(0), toptest.Document(0, web(9)), -1},
 	} {
 		r := readings{}
-		r.rates(c.before)
-		if got := webRate(r.rates(c.after)); got != c.want {
+		r.rates(c.before, itemsOf(c.before, false))
+		if got := webRate(r.rates(c.after, itemsOf(c.after, false))); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -287,7 +283,7 @@ func TestRateStaysUntilTheNextRead(t *testing.T) {
 	}{{0, 0, 100, -1}, {0.4, 0, 100, -1}, {1, 1, 105, 30}, {1.9, 1, 105, 30}, {2.2, 2, 105, 0}, {5, 4, 113, 24}} {
 		d := toptest.Document(step.asked, web(step.count))
 		d.CountedAt = toptest.Document(step.read).Time
-		if got := webRate(r.rates(d)); got != step.want {
+		if got := webRate(r.rates(d, itemsOf(d, false))); got != step.want {
 			t.Errorf("step %d: %v, want %v", i, got, step.want)
 		}
 	}
@@ -304,23 +300,112 @@ func TestNodesAreAddedUp(t *testing.T) {
 	}
 	r := readings{}
 	for i, step := range []struct {
-		answer Answer
+		answer answer
 		rate   string
 	}{
-		{Answer{Documents: documents(0)}, ": - connections/s"},
-		{Answer{Documents: documents(10)}, "2 nodes, 3 Services: 180.0 connections/s, 72 active"},
-		{Answer{Documents: documents(20)[:1], Failed: []string{"node-2 is gone", "b", "c", "d", "e"}}, "1 node, 3 Services: 90.0 connections/s"},
-		{Answer{Documents: documents(30)}, ": 180.0 connections/s"},
+		{answer{documents: documents(0)}, ": - connections/s"},
+		{answer{documents: documents(10)}, "2 nodes, 3 Services: 180.0 connections/s, 72 active"},
+		{answer{documents: documents(20)[:1], failed: []string{"node-2 is gone", "b", "c", "d", "e"}}, "1 node, 3 Services: 90.0 connections/s"},
+		{answer{documents: documents(30)}, ": 180.0 connections/s"},
 	} {
-		table := newTable(step.answer, r)
+		table := newTable(step.answer, r, false)
 		if got := table.text(); !strings.Contains(got, step.rate) {
 			t.Errorf("answer %d: %s, want %s", i, got, step.rate)
 		}
-		if failed := table.warnings(); len(step.answer.Failed) > 0 && (len(failed) != 4 || failed[0] != "node-2 is gone" || failed[3] != "and 2 more nodes") {
+		if failed := table.warnings(); len(step.answer.failed) > 0 && (len(failed) != 4 || failed[0] != "node-2 is gone" || failed[3] != "and 2 more nodes") {
 			t.Errorf("five nodes do not answer: %q", failed)
 		}
-		if row := table.rows[0]; len(step.answer.Documents) > 1 && (row.State != "Unusable" || row.Problem != "so it is") {
+		if row := table.rows[0]; len(step.answer.documents) > 1 && (row.State != "Unusable" || row.Problem != "so it is") {
 			t.Errorf("the worst state is not shown: %+v", row)
 		}
+	}
+}
+
+// TestEndpointsHaveRows has the connections of each endpoint, over all ports of its Service.
+func TestEndpointsHaveRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t.Context(), Config{Count: 1, Endpoints: true, Idle: true}, toptest.Three(0), toptest.Three(1))
+		const want = `NAMESPACE   SERVICE   ENDPOINT           NODE     CONN/S   ACTIVE   CONNECTIONS   STATUS
+b           quick     10.244.1.1         node-1   27.0     3        27            OK
+b           quick     fd00:10:244:1::1   node-1   27.0     3        27            OK
+c           middle    10.244.1.1         node-1   15.0     6        15            OK
+`
+		if r.err != nil || !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "10.244.1.2         node-2   0.0      0        0             NotReady\n") ||
+			!strings.HasSuffix(r.out, "12:00:01  1 node, 12 endpoints: 90.0 connections/s, 36 active, 90 so far\n") {
+			t.Errorf("%v\n%s, want\n%s", r.err, r.out, want)
+		}
+	})
+}
+
+// fleet has nodes by name; one without a program does not answer.
+type fleet struct {
+	toptest.Script
+	nodes []nodes.Node
+	limit int
+	asked map[string]int
+	busy  map[string]*toptest.Script
+}
+
+func (f *fleet) Find(context.Context) (nodes.List, error) {
+	return nodes.List{Nodes: slices.Clone(f.nodes), Limit: f.limit}, nil
+}
+
+func (f *fleet) Document(ctx context.Context, n nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
+	f.asked[n.Name]++
+	if s := f.busy[n.Name]; s != nil {
+		return s.Document(ctx, n, q)
+	}
+	return nil, errors.New("no kube-vmap answers")
+}
+
+// newFleet has node-1, which answers, and node-2, which does not.
+func newFleet() (*fleet, *reader) {
+	f := &fleet{
+		nodes: []nodes.Node{{Name: "node-1"}, {Name: "node-2"}}, limit: 1, asked: map[string]int{},
+		busy: map[string]*toptest.Script{"node-1": {Answers: []any{toptest.Three(0)}}},
+	}
+	return f, &reader{f, map[string]failure{}}
+}
+
+// TestFailingNodesAreLeftAlone has a node that costs its time-out, for which others would wait.
+func TestFailingNodesAreLeftAlone(t *testing.T) {
+	f, r := newFleet()
+	for range 3 {
+		if a, err := r.read(t.Context(), nodestatus.Query{}); err != nil || len(a.documents) != 1 || len(a.failed) != 1 || !strings.HasPrefix(a.failed[0], "node-2: ") {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	for i, change := range []func(f *failure){
+		func(f *failure) { f.at = f.at.Add(-retryPeriod) },
+		func(f *failure) { f.pod = "replaced" },
+	} {
+		last := r.failing["node-2"]
+		change(&last)
+		r.failing["node-2"] = last
+		if _, err := r.read(t.Context(), nodestatus.Query{}); err != nil || f.asked["node-2"] != 2+i {
+			t.Errorf("it is asked %d times, %v", f.asked["node-2"], err)
+		}
+	}
+	f.nodes[0] = nodes.Node{Name: "node-1", Missing: true}
+	if _, err := r.read(t.Context(), nodestatus.Query{}); err == nil || f.asked["node-2"] != 4 {
+		t.Errorf("without others, it is asked %d times, %v", f.asked["node-2"], err)
+	}
+}
+
+// TestNodesWaitForNoneThatIsNotReady has one node at a time, the first one silent: it takes all the
+// time of a query, unless it is asked last. What was not asked has not failed.
+func TestNodesWaitForNoneThatIsNotReady(t *testing.T) {
+	for _, why := range []string{"pod p is not ready", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			f, r := newFleet()
+			f.nodes = []nodes.Node{{Name: "a", Why: why}, {Name: "node-1"}}
+			f.busy["a"] = &toptest.Script{Takes: time.Hour}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			a, err := r.read(ctx, nodestatus.Query{})
+			if _, failed := r.failing["node-1"]; failed || why != "" && len(a.documents) != 1 {
+				t.Errorf("a %q: %+v, %v, failing %v", why, a, err, r.failing)
+			}
+		})
 	}
 }

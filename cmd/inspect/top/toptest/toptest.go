@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
@@ -56,20 +59,38 @@ func Port(family, protocol string, connections uint64, active int) nodestatus.Po
 	}
 }
 
-// Script is a source with a list of answers; it repeats the last one.
+// Script is a node with a list of answers; it repeats the last one.
 type Script struct {
-	Answers []any // *nodestatus.Document or error
+	Answers []any         // *nodestatus.Document or error
+	Takes   time.Duration // each of them
 	Asked   []nodestatus.Query
 }
 
-// Get implements the argument of [top.OneNode].
-func (s *Script) Get(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+// AddFlags implements [nodes.Nodes].
+func (s *Script) AddFlags(*cobra.Command) {}
+
+// Namespace implements [nodes.Nodes].
+func (s *Script) Namespace() (given, current string, err error) { return "", "", nil }
+
+// Find implements [nodes.Nodes].
+func (s *Script) Find(context.Context) (nodes.List, error) {
+	return nodes.List{Nodes: []nodes.Node{{}}, Chosen: true, Limit: 1}, nil
+}
+
+// Document implements [nodes.Nodes].
+func (s *Script) Document(ctx context.Context, _ nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	s.Asked = append(s.Asked, q)
+	select {
+	case <-time.After(s.Takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	next := s.Answers[min(len(s.Asked), len(s.Answers))-1]
 	if err, failed := next.(error); failed {
 		return nil, err
 	}
-	return next.(*nodestatus.Document), nil
+	d := *next.(*nodestatus.Document)
+	return &d, nil
 }
 
 // Three returns three Services of different rates, some seconds after [Noon].
