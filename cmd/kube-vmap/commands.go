@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/diff"
-	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/client"
@@ -27,19 +27,53 @@ import (
 	"kube-vmap/sync/source/cluster"
 )
 
-// addSource adds the flags that choose where get reads, and returns it: the running process
-// or, without one, the kernel's tables.
-func addSource(f *pflag.FlagSet) get.Source {
-	var socket string
-	var fromKernel bool
-	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
-	client.AddSocketFlag(f, &socket)
-	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
-		if fromKernel {
-			return readKernel(ctx, q)
+// proxyOrKernel is this node, by what the running process knows or, without one, by the kernel's
+// tables; it implements [nodes.Nodes].
+type proxyOrKernel struct {
+	client.ThisNode
+	fromKernel bool
+	stderr     func() io.Writer
+}
+
+// AddFlags adds the flags that choose what is read.
+func (n *proxyOrKernel) AddFlags(cmd *cobra.Command) {
+	n.ThisNode.AddFlags(cmd)
+	n.stderr = cmd.ErrOrStderr
+	cmd.Flags().BoolVar(&n.fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
+}
+
+// Document returns the document, and prints why it is from the kernel.
+func (n *proxyOrKernel) Document(
+	ctx context.Context, of nodes.Node, q nodestatus.Query,
+) (*nodestatus.Document, error) {
+	why := ""
+	if !n.fromKernel {
+		d, err := n.ThisNode.Document(ctx, of, q)
+		switch {
+		case errors.Is(err, client.ErrUnresponsive):
+			return nil, fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
+		case !errors.Is(err, client.ErrNotRunning):
+			return d, err
 		}
-		return askProxy(ctx, socket, q)
+		// The advice is only for when the kernel has no tables either.
+		why, _, _ = strings.Cut(err.Error(), ": does kube-vmap run?")
+		d, kernelErr := readKernel(ctx, q)
+		if kernelErr != nil {
+			return nil, fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
+		}
+		n.note(why + "; ")
+		return d, nil
 	}
+	d, err := readKernel(ctx, q)
+	if err == nil {
+		n.note("")
+	}
+	return d, err
+}
+
+func (n *proxyOrKernel) note(why string) {
+	_, _ = fmt.Fprintln(n.stderr(), why+"read from the kernel's tables, which have no EndpointSlices, and only the "+
+		"programmed parts of Services")
 }
 
 // explainSilence adds to the error that no process answers why there may be none.
@@ -54,36 +88,18 @@ func explainSilence(err error) error {
 	return fmt.Errorf("%w; this node was returned to kube-proxy at %s", err, text)
 }
 
-// askProxy asks the running process or, if none answers, reads the kernel.
-func askProxy(ctx context.Context, socket string, q nodestatus.Query) (*nodestatus.Document, string, error) {
-	d, err := client.Client{Socket: socket}.Get(ctx, q)
-	switch {
-	case errors.Is(err, client.ErrUnresponsive):
-		return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
-	case !errors.Is(err, client.ErrNotRunning):
-		return d, "", err
-	}
-	d, note, kernelErr := readKernel(ctx, q)
-	if kernelErr != nil {
-		return nil, "", fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
-	}
-	// The advice is only for when the kernel has no tables either.
-	why, _, _ := strings.Cut(err.Error(), ": does kube-vmap run?")
-	return d, why + "; " + note, nil
-}
-
-func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document, note string, err error) {
+func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, k.Close()) }()
 	tables, err := k.Read()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if tables == (nft.Tables{}) {
-		return nil, "", errors.New("this network namespace has no table of kube-vmap, so nothing is programmed in it")
+		return nil, errors.New("this network namespace has no table of kube-vmap, so nothing is programmed in it")
 	}
 	d = build.FromTables(tables, q, time.Now())
 	counts := build.Counts{Active: build.ActiveCounts(conntrack.New(conntrack.Config{}))}
@@ -94,11 +110,11 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 	if q.Observe > 0 {
 		list, err := build.ObserveNode(ctx, q.Observe)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		build.AddResponses(d, min(q.Observe, build.MaxObserved), list)
 	}
-	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services", nil
+	return d, nil
 }
 
 func runShadow(ctx context.Context, flags *config.Flags, o shadow.Options, stdout, stderr io.Writer) error {

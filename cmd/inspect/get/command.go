@@ -1,44 +1,70 @@
 package get
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"kube-vmap/cmd/inspect/nodes"
+
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// NewCommand returns kube-vmap get. addSource adds the flags that choose a source, and
-// returns it.
-func NewCommand(addSource func(*pflag.FlagSet) Source) *cobra.Command {
+// Labels returns which Services have the labels of a selector.
+type Labels func(ctx context.Context, selector string) (func(namespace, name string) bool, error)
+
+// NewCommand returns the command; labels is nil where no labels are known.
+func NewCommand(from nodes.Nodes, program string, labels Labels) *cobra.Command {
 	var o Options
-	var source Source
+	var selector string
 	cmd := &cobra.Command{
 		Use:   "get services|endpoints|frontends [NAME...]",
 		Short: "Show what is programmed for Services, like kubectl get",
-		Long: `Show what this node programs for Services, endpoints or frontends (the addresses and
-ports that clients connect to), as the running kube-vmap reports it: run this on the
-node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
+		Long: `Show what a node programs for Services, endpoints or frontends (the addresses and ports
+that clients connect to), as the running kube-vmap reports it. kube-vmap get shows this
+node; without a running kube-vmap, the kernel's tables.
 
-` + Help(),
-		Example: `  kube-vmap get svc -A
-  kube-vmap get endpoints -n shop web -o wide
-  kube-vmap get fe -A --field-selector spec.verdict!=Balance
-  kube-vmap get fe -A 10.96.0.10`,
-		ValidArgsFunction: Complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Args = args
-			return Run(cmd.Context(), o, source, cmd.OutOrStdout(), cmd.ErrOrStderr())
+All nodes program the same Services, so kubectl vmap get asks one of them, and names it on
+stderr. Numbers of connections are those of the node, and so is what depends on where
+it is: NotLocal, hints, slots. --node NAME asks another one; with several names or
+--all-nodes, the rows have a column NODE and come as the nodes answer. Nodes that do
+not answer are named at the end, and make the exit code 1.
+
+` + help(),
+		Example: strings.ReplaceAll(`  PROGRAM get svc -A
+  PROGRAM get endpoints -n shop web -o wide
+  PROGRAM get fe -A --field-selector spec.verdict!=Balance
+  PROGRAM get fe -A 10.96.0.10`, "PROGRAM", program),
+		ValidArgsFunction: complete,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if _, o.Namespace, err = from.Namespace(); err != nil {
+				return err
+			}
+			if selector != "" {
+				if o.Has, err = labels(cmd.Context(), selector); err != nil {
+					return err
+				}
+			}
+			o.Args, o.EachNode = args, cmd.Flags().Changed("all-nodes")
+			return Run(cmd.Context(), o, from, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Services")
-	o.AddFlags(cmd)
-	source = addSource(cmd.Flags())
+	f := cmd.Flags()
+	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
+	formats.AddFlag(cmd, &o.Output)
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
+	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
+	f.StringVar(&o.SortBy, "sort-by", "", "sort by a `column`, numbers with the greatest first: ACTIVE")
+	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
+	if labels != nil {
+		f.StringVarP(&selector, "selector", "l", "", "only Services with the labels of a `selector`, and their parts")
+	}
+	from.AddFlags(cmd)
 	return cmd
 }
 
-// Help returns what the columns and names mean, and the fields.
-func Help() string {
+// help returns what the columns and names mean, and the fields.
+func help() string {
 	return `  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
                    that serves several ports counts once.
                    STATUS: OK, or the reason, as in kube-vmap problems; from the
@@ -72,17 +98,6 @@ Fields for --field-selector:
 ` + fieldsHelp()
 }
 
-// AddFlags adds the flags of the command except -n, which is kubectl's own in a plugin.
-func (o *Options) AddFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
-	formats.AddFlag(cmd, &o.Output)
-	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
-	f.DurationVar(&o.Observe, "observe", 0, "how long to observe first whether endpoints respond, at most 10s")
-	f.StringVar(&o.SortBy, "sort-by", "", "sort by a `column`, numbers with the greatest first: ACTIVE")
-	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
-}
-
 func fieldsHelp() string {
 	const columns, indent = 80, 13
 	var b strings.Builder
@@ -103,8 +118,8 @@ func fieldsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Complete completes the resource.
-func Complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
+// complete completes the resource.
+func complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		for _, r := range resources {
 			out = append(out, r.plural)

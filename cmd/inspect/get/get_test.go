@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
@@ -30,14 +31,14 @@ func document(t *testing.T) *nodestatus.Document {
 	return d
 }
 
-// source returns a source of a document.
-func source(d *nodestatus.Document, note string) Source {
-	return func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
+// source returns a node with a document.
+func source(d *nodestatus.Document) onetest.Node {
+	return func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		out := *d
 		out.Services = slices.DeleteFunc(slices.Clone(d.Services), func(s nodestatus.Service) bool {
 			return q.Namespace != "" && q.Namespace != s.Namespace || q.Name != "" && q.Name != s.Name
 		})
-		return &out, note, nil
+		return &out, nil
 	}
 }
 
@@ -76,7 +77,7 @@ func TestCommandsPrint(t *testing.T) {
 		f := &archive.Files[i]
 		t.Run(f.Name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			err := Run(t.Context(), options(f.Name), source(document(t), ""), &stdout, &stderr)
+			err := Run(t.Context(), options(f.Name), source(document(t)), &stdout, &stderr)
 			got := stdout.String()
 			for line := range strings.Lines(stderr.String()) {
 				got += "stderr: " + line
@@ -101,11 +102,11 @@ func TestCommandsPrint(t *testing.T) {
 func TestPrintedNamesAreAccepted(t *testing.T) {
 	for _, r := range resources {
 		var names, again bytes.Buffer
-		must(t, Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}))
+		must(t, Run(t.Context(), options(r.short+" -A -o name"), source(document(t)), &names, &bytes.Buffer{}))
 		all := strings.Join(strings.Fields(names.String()), " ")
 		for _, line := range []string{all, r.plural + " " + all} {
 			again.Reset()
-			err := Run(t.Context(), options(line+" -A -o name"), source(document(t), ""), &again, &bytes.Buffer{})
+			err := Run(t.Context(), options(line+" -A -o name"), source(document(t)), &again, &bytes.Buffer{})
 			// Rows with the same name in both families come together.
 			got, want := strings.Fields(again.String()), strings.Fields(names.String())
 			slices.Sort(got)
@@ -135,15 +136,15 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
 	}
 	d.Services[0].Ports[0].NotListed = 9
-	must(t, Run(t.Context(), options("ep -A"), source(d, "read from the kernel"), &stdout, &stderr))
-	if want := "read from the kernel\nThe first state is not programmed yet; --kernel lists what an earlier process left.\nNode worker-1: tracked connections: no; way\n" +
+	must(t, Run(t.Context(), options("ep -A"), source(d), &stdout, &stderr))
+	if want := "The first state is not programmed yet; --kernel lists what an earlier process left.\nNode worker-1: tracked connections: no; way\n" +
 		"9 rows are not listed, of endpoints without the port, or ports not programmed.\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
 	failure := errors.New("no source")
-	err := Run(t.Context(), options("svc -A"), func(context.Context, nodestatus.Query) (*nodestatus.Document, string, error) {
-		return nil, "", failure
-	}, &stdout, &stderr)
+	err := Run(t.Context(), options("svc -A"), onetest.Node(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+		return nil, failure
+	}), &stdout, &stderr)
 	if !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
@@ -165,10 +166,10 @@ func TestOnlyNeededDataIsQueried(t *testing.T) {
 		"endpoints -n other": {Namespace: "other"},
 	} {
 		var got []nodestatus.Query
-		_ = Run(t.Context(), options(line), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, string, error) {
+		_ = Run(t.Context(), options(line), onetest.Node(func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 			got = append(got, q)
-			return &nodestatus.Document{}, "", nil
-		}, &bytes.Buffer{}, &bytes.Buffer{})
+			return &nodestatus.Document{}, nil
+		}), &bytes.Buffer{}, &bytes.Buffer{})
 		if fmt.Sprint(got) != fmt.Sprint([]nodestatus.Query{want}) {
 			t.Errorf("%s: asked %+v, want %+v", line, got, want)
 		}
@@ -183,7 +184,7 @@ func TestServicesAreChosenByLabels(t *testing.T) {
 		return namespace == all.Services[0].Namespace && name == all.Services[0].Name
 	}
 	var out bytes.Buffer
-	if err := Run(t.Context(), o, source(all, ""), &out, &bytes.Buffer{}); err != nil || out.String() != "service/"+all.Services[0].Name+"\n" {
+	if err := Run(t.Context(), o, source(all), &out, &bytes.Buffer{}); err != nil || out.String() != "service/"+all.Services[0].Name+"\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"kube-vmap/cmd/inspect/output"
 )
 
-// NodesPrinter prints the requested rows of nodes as their documents come. Those of several nodes
+// printer prints the requested rows of nodes as their documents come. Those of several nodes
 // have a column for the node, are a JSON list with a list per node, or a YAML document per node.
-type NodesPrinter struct {
+type printer struct {
 	Options
 
 	resource       *resource
@@ -40,8 +40,8 @@ type NodesPrinter struct {
 	noted     map[string][]string // nodes by notes
 }
 
-// NewNodesPrinter returns a printer for the options, or an error about them.
-func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error) {
+// newPrinter returns a printer for the options, or an error about them.
+func newPrinter(o Options, stdout, stderr io.Writer) (*printer, error) {
 	r, names, err := o.parseArgs()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 	if err != nil {
 		return nil, err
 	}
-	return &NodesPrinter{
+	return &printer{
 		Options: o, resource: r, wanted: names, selector: selector, sortBy: sortBy, stdout: stdout, stderr: stderr,
 		columns: output.Columns{W: stdout}, names: map[string]bool{}, lacking: map[string][]string{},
 		noted: map[string][]string{},
@@ -68,7 +68,7 @@ func NewNodesPrinter(o Options, stdout, stderr io.Writer) (*NodesPrinter, error)
 }
 
 // Query returns the query for the rows.
-func (p *NodesPrinter) Query() nodestatus.Query {
+func (p *printer) Query() nodestatus.Query {
 	q := nodestatus.Query{Namespace: p.Namespace, Observe: p.Observe}
 	if p.AllNamespaces {
 		q.Namespace = ""
@@ -79,19 +79,19 @@ func (p *NodesPrinter) Query() nodestatus.Query {
 	return q
 }
 
-func (p *NodesPrinter) isTable() bool { return p.Output == "" || p.Output == "wide" }
+func (p *printer) isTable() bool { return p.Output == "" || p.Output == "wide" }
 
 // isText reports whether lines are printed, for which there is nothing to print without rows.
-func (p *NodesPrinter) isText() bool { return p.isTable() || p.Output == "name" }
+func (p *printer) isText() bool { return p.isTable() || p.Output == "name" }
 
-func (p *NodesPrinter) say(line string) {
+func (p *printer) say(line string) {
 	if line != "" {
 		_, _ = fmt.Fprintln(p.stderr, output.CleanText(line))
 	}
 }
 
 // Print prints the rows of a node; an empty name means the only one.
-func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
+func (p *printer) Print(node string, d *nodestatus.Document) error {
 	p.nodes = append(p.nodes, node)
 	p.uncounted = p.uncounted || d.NotCounted()
 	note := func(text string) {
@@ -143,7 +143,7 @@ func (p *NodesPrinter) Print(node string, d *nodestatus.Document) error {
 	return p.errorf(p.printRows(node, d, rows))
 }
 
-func (p *NodesPrinter) errorf(err error) error {
+func (p *printer) errorf(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (p *NodesPrinter) errorf(err error) error {
 
 // named returns the rows with the wanted names, each once and in the order of the names,
 // and the names that no row has.
-func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
+func (p *printer) named(rows []item) (found []item, missing []string) {
 	if len(p.wanted) == 0 {
 		return rows, nil
 	}
@@ -175,7 +175,7 @@ func (p *NodesPrinter) named(rows []item) (found []item, missing []string) {
 	return found, missing
 }
 
-func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []item) error {
+func (p *printer) printRows(node string, d *nodestatus.Document, rows []item) error {
 	switch p.Output {
 	case "json", "yaml":
 		var before string
@@ -217,7 +217,7 @@ func (p *NodesPrinter) printRows(node string, d *nodestatus.Document, rows []ite
 
 const listBegin = `{"kind":"List","items":[`
 
-func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out []string) {
+func (p *printer) cells(namespace string, text func(*column) string) (out []string) {
 	if p.AllNamespaces {
 		out = append(out, namespace)
 	}
@@ -233,7 +233,7 @@ func (p *NodesPrinter) cells(namespace string, text func(*column) string) (out [
 }
 
 // printTable writes rows of a table, with the name of the node unless it is empty.
-func (p *NodesPrinter) printTable(node string, rows []item) error {
+func (p *printer) printTable(node string, rows []item) error {
 	var lines [][]string
 	add := func(node string, cells []string) {
 		if p.nodes[0] != "" {
@@ -289,7 +289,7 @@ type list struct {
 	Problems []nodestatus.Problem `json:"problems,omitempty"`
 }
 
-func (p *NodesPrinter) list(d *nodestatus.Document, rows []item) list {
+func (p *printer) list(d *nodestatus.Document, rows []item) list {
 	all := list{"List", d.Source, d.Time, d.Node, d.Counted, make([]any, len(rows)), d.Problems}
 	for i := range rows {
 		all.Items[i] = p.resource.object(&rows[i])
@@ -299,7 +299,7 @@ func (p *NodesPrinter) list(d *nodestatus.Document, rows []item) list {
 
 // Close prints the end. Names that no node has are an error; of others it prints the nodes that
 // do not have them.
-func (p *NodesPrinter) Close() error {
+func (p *printer) Close() error {
 	several := len(p.nodes) == 0 || p.nodes[0] != ""
 	if p.Output == "json" && several {
 		end := "]}\n"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodes"
+	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/top/toptest"
 )
@@ -31,7 +32,7 @@ func run(ctx context.Context, c Config, answers ...any) result {
 		c.Out = &out
 	}
 	if c.Nodes == nil {
-		c.Nodes = &toptest.Script{Answers: answers}
+		c.Nodes = onetest.Node((&toptest.Script{Answers: answers}).Get)
 	}
 	c.Interval, c.Sort, c.Err = time.Second, "rate", &errs
 	start := time.Now()
@@ -71,7 +72,7 @@ func TestTablesAreRepeatedUntilTheCountOrTheEnd(t *testing.T) {
 func TestSourcePausesAsLongAsItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		err := Run(t.Context(), Config{Nodes: &toptest.Script{Answers: []any{toptest.Three(0)}, Takes: 3 * time.Second}, Interval: time.Second, Sort: "rate", Count: 2, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		err := Run(t.Context(), Config{Nodes: onetest.Node((&toptest.Script{Answers: []any{toptest.Three(0)}, Takes: 3 * time.Second}).Get), Interval: time.Second, Sort: "rate", Count: 2, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		if took := time.Since(start); err != nil || took != 13*time.Second {
 			t.Errorf("three answers of 3 s, pauses of 1 s and 3 s: %s, %v", took, err)
 		}
@@ -107,7 +108,7 @@ func TestErrors(t *testing.T) {
 
 func TestHangingSourceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), Config{Interval: time.Second, Sort: "rate", Nodes: &toptest.Script{Takes: time.Hour}}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := Run(t.Context(), Config{Interval: time.Second, Sort: "rate", Nodes: onetest.Node((&toptest.Script{Takes: time.Hour}).Get)}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -339,7 +340,7 @@ c           middle    10.244.1.1         node-1   15.0     6        15          
 
 // fleet has nodes by name; one without a program does not answer.
 type fleet struct {
-	toptest.Script
+	onetest.Node
 	nodes []nodes.Node
 	limit int
 	asked map[string]int
@@ -353,7 +354,7 @@ func (f *fleet) Find(context.Context) (nodes.List, error) {
 func (f *fleet) Document(ctx context.Context, n nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	f.asked[n.Name]++
 	if s := f.busy[n.Name]; s != nil {
-		return s.Document(ctx, n, q)
+		return s.Get(ctx, q)
 	}
 	return nil, errors.New("no kube-vmap answers")
 }

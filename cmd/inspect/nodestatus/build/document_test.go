@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/statustest"
@@ -68,11 +69,11 @@ func TestKernelDocumentGolden(t *testing.T) {
 	web.Service.LoadBalancerIPs = []netip.Addr{address(model.IPv6, 97, 1)}
 	web.Service.SourceRanges = []netip.Prefix{netip.MustParsePrefix("2001:db8:2::/48"), netip.MustParsePrefix("2001:db8:1::/48")}
 	_, d := both(t, append(cluster(t), web, slice))
-	source := func(context.Context, nodestatus.Query) (*nodestatus.Document, string, error) { return d, "", nil }
+	node := onetest.Node(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil })
 	var got bytes.Buffer
 	for _, resource := range []string{"services", "frontends", "endpoints"} {
 		o := get.Options{Args: []string{resource}, AllNamespaces: true, Output: "wide"}
-		must(t, get.Run(t.Context(), o, source, &got, &got))
+		must(t, get.Run(t.Context(), o, node, &got, &got))
 	}
 	golden(t, "testdata/kernel.txt", got.Bytes())
 }

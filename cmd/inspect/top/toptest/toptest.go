@@ -6,9 +6,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
@@ -66,19 +63,8 @@ type Script struct {
 	Asked   []nodestatus.Query
 }
 
-// AddFlags implements [nodes.Nodes].
-func (s *Script) AddFlags(*cobra.Command) {}
-
-// Namespace implements [nodes.Nodes].
-func (s *Script) Namespace() (given, current string, err error) { return "", "", nil }
-
-// Find implements [nodes.Nodes].
-func (s *Script) Find(context.Context) (nodes.List, error) {
-	return nodes.List{Nodes: []nodes.Node{{}}, Chosen: true, Limit: 1}, nil
-}
-
-// Document implements [nodes.Nodes].
-func (s *Script) Document(ctx context.Context, _ nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
+// Get implements [nodestatus.Source].
+func (s *Script) Get(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 	s.Asked = append(s.Asked, q)
 	select {
 	case <-time.After(s.Takes):
