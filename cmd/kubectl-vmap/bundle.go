@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/bundle/archive"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
@@ -44,12 +44,14 @@ if there are some, or if the archive cannot be written.`,
 		if err != nil {
 			return err
 		}
-		b := bundle{Cluster: r.Patient(partTimeout), list: list, stderr: cmd.ErrOrStderr(), at: time.Now()}
-		if output == "-" {
-			return b.write(cmd.Context(), cmd.OutOrStdout())
-		}
-		path := cmp.Or(output, "kube-vmap-bundle-"+b.at.UTC().Format("20060102-150405")+".tar.gz")
-		return b.writeFile(cmd.Context(), path, cmd.OutOrStdout())
+		var failures nodes.Failures
+		at := time.Now()
+		err = archive.Create(output, "", at, cmd.OutOrStdout(), func(w io.Writer) (err error) {
+			b := bundle{r.Patient(partTimeout), archive.NewWriter(w, at)}
+			failures, err = b.write(cmd.Context(), list)
+			return err
+		})
+		return cmp.Or(err, failures.Err(cmd.ErrOrStderr()))
 	}
 	return cmd
 }
@@ -60,40 +62,17 @@ const partTimeout = time.Minute
 // A bundle is an archive that is written.
 type bundle struct {
 	*cluster.Cluster
-
-	list   nodes.List
-	stderr io.Writer
-	at     time.Time
-	files  *tar.Writer
+	*archive.Writer
 }
 
-// writeFile writes the archive to a new file, and prints its name.
-func (b *bundle) writeFile(ctx context.Context, path string, stdout io.Writer) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the archive: %w", err)
-	}
-	err = b.write(ctx, file)
-	if closeErr := file.Close(); closeErr != nil {
-		return fmt.Errorf("write the archive: %w", closeErr)
-	}
-	if ctx.Err() != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	_, _ = fmt.Fprintln(stdout, path)
-	return err
-}
-
-// write writes the archive. Nodes that do not answer are an error at the end.
-func (b *bundle) write(ctx context.Context, w io.Writer) error {
-	packed := gzip.NewWriter(w)
-	b.files = tar.NewWriter(packed)
+// write writes the archive. It returns the nodes that did not answer.
+func (b *bundle) write(ctx context.Context, list nodes.List) (nodes.Failures, error) {
 	var failures nodes.Failures
 	var failed strings.Builder
-	writeErr := b.add("version.txt", []byte("kubectl-vmap "+version+"\n"))
+	writeErr := b.Add("version.txt", []byte("kubectl-vmap "+version+"\n"))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	nodes.Each(ctx, b.list, func(ctx context.Context, n nodes.Node) ([]byte, error) {
+	nodes.Each(ctx, list, func(ctx context.Context, n nodes.Node) ([]byte, error) {
 		return b.Run(ctx, n, "bundle", "-o", "-")
 	}, func(n nodes.Node, text []byte, err error) {
 		if writeErr == nil { // also what came before an error
@@ -109,30 +88,24 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 		}
 	})
 	if writeErr == nil && failed.Len() > 0 {
-		writeErr = b.add("failed.txt", []byte(failed.String()))
+		writeErr = b.Add("failed.txt", []byte(failed.String()))
 	}
-	if err := errors.Join(writeErr, b.files.Close(), packed.Close()); err != nil {
-		return fmt.Errorf("write the archive: %w", err)
-	}
-	return failures.Err(b.stderr)
+	return failures, errors.Join(writeErr, b.Close(), context.Cause(ctx))
 }
 
-// folder is where all files of an archive are, as in the archives of nodes.
-const folder = "kube-vmap-bundle/"
-
 // copy copies the files of a node's archive into the node's folder.
-func (b *bundle) copy(node string, archive io.Reader) (writeErr, readErr error) {
-	packed, err := gzip.NewReader(archive)
+func (b *bundle) copy(node string, from io.Reader) (writeErr, readErr error) {
+	packed, err := gzip.NewReader(from)
 	if err != nil {
 		return nil, fmt.Errorf("read the node's archive: %w", err)
 	}
 	copied := map[string]bool{}
 	limited := &io.LimitedReader{R: packed, N: maxUnpacked}
-	for from := tar.NewReader(limited); ; {
+	for files := tar.NewReader(limited); ; {
 		var text []byte
-		header, err := from.Next()
+		header, err := files.Next()
 		if err == nil {
-			text, err = io.ReadAll(from)
+			text, err = io.ReadAll(files)
 		}
 		switch {
 		case limited.N == 0:
@@ -142,12 +115,12 @@ func (b *bundle) copy(node string, archive io.Reader) (writeErr, readErr error) 
 		case err != nil:
 			return nil, fmt.Errorf("read the node's archive: %w", err)
 		}
-		name, inside := strings.CutPrefix(header.Name, folder)
+		name, inside := strings.CutPrefix(header.Name, archive.Folder)
 		if !inside || !fileName.MatchString(name) || copied[name] {
 			continue // no other program's files
 		}
 		copied[name] = true
-		if err := b.add(node+"/"+name, text); err != nil {
+		if err := b.Add(node+"/"+name, text); err != nil {
 			return err, nil
 		}
 	}
@@ -160,14 +133,3 @@ var fileName = regexp.MustCompile(`^[a-z][a-z0-9-]*(\.[a-z0-9]+)+$`)
 // maxUnpacked is the length of a node's archive, unpacked: a short one could unpack to
 // anything.
 const maxUnpacked = 512 << 20
-
-// add adds a file.
-func (b *bundle) add(name string, content []byte) error {
-	err := b.files.WriteHeader(&tar.Header{
-		Name: folder + name, Mode: 0o644, Size: int64(len(content)), ModTime: b.at, Typeflag: tar.TypeReg,
-	})
-	if err == nil {
-		_, err = b.files.Write(content)
-	}
-	return err
-}

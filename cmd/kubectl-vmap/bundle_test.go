@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/bundle/archive"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
@@ -26,7 +27,7 @@ func TestNodeMayCollectForLongerThanItsTimeOut(t *testing.T) {
 	t.Parallel()
 	slow := func(_ *http.Request, _ []string, stdout, _ io.Writer) int {
 		<-time.After(time.Second)
-		_, _ = io.WriteString(stdout, archive(t, map[string]string{folder + "drift.txt": ""}))
+		_, _ = io.WriteString(stdout, packed(t, map[string]string{archive.Folder + "drift.txt": ""}))
 		return 0
 	}
 	s := nodestest.New(t, map[string]nodestest.Program{"node-1": slow})
@@ -37,13 +38,13 @@ func TestNodeMayCollectForLongerThanItsTimeOut(t *testing.T) {
 
 // TestArchiveOfNodeIsLimited reads a short archive that unpacks to more than is allowed.
 func TestArchiveOfNodeIsLimited(t *testing.T) {
-	var archive bytes.Buffer
-	packed, _ := gzip.NewWriterLevel(&archive, gzip.BestSpeed)
+	var text bytes.Buffer
+	packed, _ := gzip.NewWriterLevel(&text, gzip.BestSpeed)
 	zeros := make([]byte, 1<<20)
 	for range 4 + maxUnpacked>>20 {
 		var file bytes.Buffer
 		w := tar.NewWriter(&file)
-		err := w.WriteHeader(&tar.Header{Name: folder + "drift.txt", Mode: 0o644, Size: int64(len(zeros))})
+		err := w.WriteHeader(&tar.Header{Name: archive.Folder + "drift.txt", Mode: 0o644, Size: int64(len(zeros))})
 		if err == nil {
 			_, err = w.Write(zeros)
 		}
@@ -56,7 +57,7 @@ func TestArchiveOfNodeIsLimited(t *testing.T) {
 		must(t, err)
 	}
 	must(t, packed.Close())
-	writeErr, readErr := (&bundle{files: tar.NewWriter(io.Discard)}).copy("node-1", &archive)
+	writeErr, readErr := (&bundle{Writer: archive.NewWriter(io.Discard, time.Now())}).copy("node-1", &text)
 	if writeErr != nil || readErr == nil || !strings.Contains(readErr.Error(), "unpacks to more than 512 MiB") {
 		t.Errorf("%v, %v", writeErr, readErr)
 	}

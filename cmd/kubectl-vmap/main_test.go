@@ -204,8 +204,8 @@ func TestNodeCannotFakeRows(t *testing.T) {
 	}
 }
 
-// archive returns a node's archive.
-func archive(t *testing.T, files map[string]string) string {
+// packed returns a node's archive.
+func packed(t *testing.T, files map[string]string) string {
 	t.Helper()
 	var out bytes.Buffer
 	packed := gzip.NewWriter(&out)
@@ -221,7 +221,7 @@ func archive(t *testing.T, files map[string]string) string {
 }
 
 func TestBundleHasAFolderForEachNode(t *testing.T) {
-	one := archive(t, map[string]string{
+	one := packed(t, map[string]string{
 		"kube-vmap-bundle/status.json": "{}", "kube-vmap-bundle/drift.txt": "", "../escape": "x", "kube-vmap-bundle/../x": "x",
 		`kube-vmap-bundle/..\..\x.txt`: "x", "kube-vmap-bundle/..": "x", "kube-vmap-bundle/\x1b[2J.txt": "x", "kube-vmap-bundle/x:y.txt": "x",
 	})

@@ -8,9 +8,7 @@
 package bundle
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +22,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/bundle/archive"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 )
-
-const folder = "kube-vmap-bundle/"
 
 // Limits of one part, so that an archive of a large cluster comes to an end.
 const (
@@ -47,11 +44,10 @@ type Part struct {
 // Write writes an archive with the time of its files. It returns the names of parts that
 // failed, whose errors are in the archive; err is about writing it.
 func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missing []string, err error) {
-	packed := gzip.NewWriter(w)
-	files := tar.NewWriter(packed)
+	files := archive.NewWriter(w, at)
 	for _, p := range parts {
 		var text bytes.Buffer
-		name := folder + p.Name
+		name := p.Name
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		if err := p.Write(ctx, limitedWriter{&text}); err != nil {
 			missing = append(missing, p.Name)
@@ -59,20 +55,11 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 			fmt.Fprintf(&text, "%v\n", err)
 		}
 		cancel()
-		err := files.WriteHeader(&tar.Header{
-			Name: name, Mode: 0o644, Size: int64(text.Len()), ModTime: at, Typeflag: tar.TypeReg,
-		})
-		if err == nil {
-			_, err = files.Write(text.Bytes())
-		}
-		if err == nil { // who reads it may not wait for the next part
-			err = errors.Join(files.Flush(), packed.Flush())
-		}
-		if err != nil {
-			return missing, fmt.Errorf("write %s: %w", name, err)
+		if err := files.Add(name, text.Bytes()); err != nil {
+			return missing, err
 		}
 	}
-	return missing, errors.Join(files.Close(), packed.Close())
+	return missing, files.Close()
 }
 
 type limitedWriter struct{ to *bytes.Buffer } // not embedded: it would be an io.ReaderFrom
@@ -125,40 +112,23 @@ could be collected.`,
 	return cmd
 }
 
-func run(ctx context.Context, output string, parts []Part, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, output string, parts []Part, stdout, stderr io.Writer) error {
 	at := time.Now()
-	if output == "" {
-		host, _ := os.Hostname() // without it, the time distinguishes archives
-		output = fmt.Sprintf("kube-vmap-bundle-%s-%s.tar.gz", host, at.UTC().Format("20060102T150405Z"))
-	}
-	out := stdout
-	if output != "-" {
-		f, e := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // not for other users of the node
+	host, _ := os.Hostname() // without it, the time distinguishes archives
+	err := archive.Create(output, host+"-", at, stdout, func(w io.Writer) error {
+		missing, err := Write(ctx, w, parts, at)
 		switch {
-		case errors.Is(e, syscall.EROFS) || errors.Is(e, fs.ErrPermission):
-			return fmt.Errorf("--output: %w; -o - writes to stdout, as from a pod: %s", e, podExample)
-		case e != nil:
-			return fmt.Errorf("--output: %w", e)
+		case err != nil:
+			return err
+		case slices.Contains(missing, kernelPart) && slices.Contains(missing, statusPart):
+			return errors.New("cannot read the kernel or reach a running kube-vmap; run this as root")
+		case len(missing) > 0:
+			_, _ = fmt.Fprintf(stderr, "kube-vmap: skipped, see the files *.error: %s\n", strings.Join(missing, ", "))
 		}
-		defer func() {
-			if err = errors.Join(err, f.Close()); err != nil {
-				err = errors.Join(err, os.Remove(output)) // an incomplete archive is useless
-			}
-		}()
-		out = f
-	}
-	missing, err := Write(ctx, out, parts, at)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(missing, kernelPart) && slices.Contains(missing, statusPart) {
-		return errors.New("cannot read the kernel or reach a running kube-vmap; run this as root")
-	}
-	if len(missing) > 0 {
-		_, _ = fmt.Fprintf(stderr, "kube-vmap: skipped, see the files *.error: %s\n", strings.Join(missing, ", "))
-	}
-	if output != "-" {
-		_, err = fmt.Fprintln(stdout, output)
+		return nil
+	})
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; -o - writes to stdout, as from a pod: %s", err, podExample)
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func write(w io.Writer, text, format string) error {
 		lines := strings.Split(text, "\n")[:strings.Count(text, "\n")]
 		return output.Write(w, format, schema.Difference{Schema: schema.OfDifference, Lines: lines})
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, output.CleanText(text)) // names of other programs' chains and sets
 	return err
 }
 
