@@ -1,142 +1,197 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"net/netip"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/output"
+	"kube-vmap/cmd/inspect/problems"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
+const (
+	// maxServices is of how many Services pods are read, the worst first.
+	maxServices = 100
+	// maxReads is of how many at the same time.
+	maxReads = 16
+)
+
+// clusterProblems implements [problems.Cluster].
+type clusterProblems struct{ *cluster.Nodes }
+
 func problemsCommand(f *cluster.Flags) *cobra.Command {
-	var all bool
-	var format string
-	var observe time.Duration
-	cmd := &cobra.Command{
-		Use:   "problems [SERVICE...]",
-		Short: "List Services whose traffic is not spread over all ready endpoints, and why",
-		Long: `List the Services whose connections are not balanced over all ready endpoints, or fail,
-on any node: once for each Service, reason and field that causes it, with the nodes
-where it is so. Problems come before notices, which may be intended. A Service that is
-not listed sends each new connection to any of its ready endpoints, whoever the client
-is. Problems of other objects and of nodes are listed, too. The reasons:
+	n := f.Nodes("all if there is none")
+	return problems.NewCommand(n, "kubectl vmap", clusterProblems{n})
+}
 
-` + findings.ReasonsHelp() + `
-All namespaces are listed, or that of -n. A SERVICE is one of the namespace of -n or of
-the kubeconfig, unless -A is given. Whether endpoints respond is observed for a moment
-(--observe), without sending anything: let clients try meanwhile.
-
-Nodes that do not answer are named on stderr. The exit code is 0 if there are no
-problems, 1 if there are some, and 2 if not all nodes could be asked, or connections are
-not counted (NotCounted).`,
-		Example: `  kubectl vmap problems
-  kubectl vmap problems -n shop web -o wide
-  kubectl vmap problems --node node-1 --observe 8s`,
-		Args: cobra.ArbitraryArgs,
-		PreRunE: func(*cobra.Command, []string) error {
-			return cmp.Or(nodestatus.CheckObserve(observe), output.Table.Check(format))
-		},
+// Findings requests what a node has found.
+func (c clusterProblems) Findings(ctx context.Context, n nodes.Node, o problems.Options) (l findings.List, err error) {
+	args := []string{"problems", "-o", "json", "--observe", o.Observe.String()}
+	if o.Namespace != "" {
+		args = append(args, "--namespace", o.Namespace)
 	}
-	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all-namespaces", "A", false, "list all namespaces")
-	output.Table.AddFlag(cmd, &format)
-	flags.DurationVar(&observe, "observe", 3*time.Second,
-		"how long to observe whether endpoints respond, at most 10s; 0 means not at all")
-	r := f.Nodes("all if there is none")
-	r.AddFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		given, namespace, err := r.Namespace()
-		if err := cmp.Or(err, nodestatus.CheckNamespace(given)); err != nil {
-			return err
+	return l, c.Patient(o.Observe).JSON(ctx, n, findings.Schema, &l, append(args, o.Names...)...)
+}
+
+// Name adds pods and values of fields.
+func (c clusterProblems) Name(ctx context.Context, list []findings.Merged) error {
+	api, err := kubernetes.NewForConfig(c.REST())
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	return namer{&resolve.Resolver{API: api}}.add(ctx, list)
+}
+
+// A namer adds to findings what only the API server knows: the pods of endpoints, and the
+// values of fields that match no pod.
+type namer struct{ *resolve.Resolver }
+
+// add adds to findings. The error is that of a Service of which something was not read; what
+// nodes describe stays.
+func (n namer) add(ctx context.Context, list []findings.Merged) error {
+	services := map[[2]string][]*findings.Merged{}
+	for i := range list {
+		m := &list[i]
+		k := [2]string{m.Namespace, m.Name}
+		if m.Name != "" && (len(m.Endpoints) > 0 || hasValue(m)) &&
+			(services[k] != nil || len(services) < maxServices) {
+			services[k] = append(services[k], m)
 		}
-		list, err := r.Find(cmd.Context())
+	}
+	var g errgroup.Group
+	g.SetLimit(maxReads)
+	for k, of := range services {
+		g.Go(func() error {
+			if err := n.addTo(ctx, k[0], k[1], of); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("pods of Service %s/%s and others are not named: %w", k[0], k[1], err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// addTo adds to the findings about one Service.
+func (n namer) addTo(ctx context.Context, namespace, name string, list []*findings.Merged) error {
+	if slices.ContainsFunc(list, func(m *findings.Merged) bool { return len(m.Endpoints) > 0 }) {
+		names, err := n.endpoints(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
-		args := []string{"problems", "-o", "json", "--observe", observe.String()}
-		if !all && (len(names) > 0 || given != "") {
-			args = append(args, "--namespace", namespace)
+		for _, m := range list {
+			m.Each(func(f *findings.Finding) { f.NameEndpoints(names) })
 		}
-		if r.Cluster = r.Patient(observe); observe > 0 {
-			output.Progress(cmd.ErrOrStderr(), fmt.Sprintf("observing for %s whether endpoints respond ...", observe))
-		}
-		return listProblems(cmd, r, list, append(args, names...), format)
 	}
-	return exit.TroubleOnError(cmd)
-}
-
-// listProblems asks the nodes and prints what they have found.
-func listProblems(cmd *cobra.Command, r *cluster.Nodes, from nodes.List, args []string, format string) error {
-	var all findings.Merger
-	var sum findings.Summary
-	var uncounted error
-	failures, _ := nodes.Answers(cmd.Context(), from, func(ctx context.Context, n nodes.Node) (l findings.List, err error) {
-		return l, r.JSON(ctx, n, findings.Schema, &l, args...)
-	}, func(n nodes.Node, l findings.List) error {
-		all.Add(n.Name, l.Findings)
-		sum.Services, sum.ObservedSeconds = max(sum.Services, l.Services), max(sum.ObservedSeconds, l.ObservedSeconds)
-		if l.NotCounted() {
-			uncounted = findings.ErrNotCounted
-		}
-		for _, what := range l.NotObserved {
-			if !slices.Contains(sum.NotObserved, what) {
-				sum.NotObserved = append(sum.NotObserved, what)
-			}
-		}
+	if !slices.ContainsFunc(list, hasValue) {
 		return nil
-	})
-	failed := failures.Err(cmd.ErrOrStderr())
-	if failures.Answered() == 0 {
-		return failed
 	}
-	found, answered := all.Sorted(), all.Nodes()
-	for i := range found {
-		compareNodes(&found[i], len(answered))
-	}
-	api, err := kubernetes.NewForConfig(r.REST())
-	if err == nil {
-		err = namer{&resolve.Resolver{API: api}}.add(cmd.Context(), found)
-	}
+	s, err := n.API.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), err)
+		return err
 	}
-	sum.Count(found)
-	sum.Nodes, sum.Silent = failures.Answered()+failures.Count(), failures.Count()
-	err = errors.Join(writeProblems(cmd.OutOrStdout(), format, found, sum, answered), failed, uncounted)
-	if err == nil && sum.Problems > 0 {
-		return &exit.Error{Code: 1}
+	pods, err := resolve.SelectedPods(ctx, n.API, s)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, m := range list {
+		switch {
+		case !hasValue(m) || len(s.Spec.Selector) == 0:
+		case m.Field == findings.FieldSelector:
+			n.addSelector(ctx, m, s, pods)
+		default:
+			addTargetPorts(m, s, pods)
+		}
+	}
+	return nil
 }
 
-// compareNodes corrects a finding about the selector of a Service if only some of the nodes that
-// answered have it: other nodes know endpoints, so the selector is not the cause.
-func compareNodes(m *findings.Merged, answered int) {
-	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
-		m.Field, m.Kind, m.Text, m.Variants = "", findings.KindBehind, "", nil
+// endpoints returns names of the endpoints of a Service: "web-1 on node-1 (10.244.1.2:8080)".
+// The addresses of one pod have the same name.
+func (n namer) endpoints(ctx context.Context, namespace, name string) (func(string) string, error) {
+	list, err := n.Slices(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	objects := resolve.EndpointObjects(list)
+	first := map[string]string{} // address of each pod
+	return func(endpoint string) string {
+		at, err := netip.ParseAddrPort(endpoint)
+		o := objects[at.Addr()]
+		if err != nil || o.Kind != resolve.KindPod {
+			return ""
+		}
+		pod := o.Name
+		if o.Node != "" {
+			pod += " on " + o.Node
+		}
+		if first[pod] == "" {
+			first[pod] = endpoint
+		}
+		return pod + " (" + first[pod] + ")"
+	}, nil
+}
+
+// hasValue reports whether a field of the API's object, with a value that nodes do not know, causes
+// a finding.
+func hasValue(m *findings.Merged) bool {
+	switch m.Reason {
+	case findings.NoEndpoints:
+		return m.Field == findings.FieldSelector
+	case findings.NoPort, findings.Refuses, findings.Silent:
+		return m.Field == findings.FieldTargetPort
+	}
+	return false
+}
+
+// addSelector adds the labels that are selected, and those that pods have.
+func (n namer) addSelector(ctx context.Context, m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+	c := resolve.Selector(ctx, n.API, s)
+	m.Field = c.Field
+	why := c.Text
+	if len(pods) > 0 {
+		why = "matches " + nodestatus.Plural(len(pods), "pod") + ", none of which has an address"
+	}
+	if len(m.Families) == len(s.Spec.IPFamilies) {
+		m.Each(func(f *findings.Finding) { f.Message = why })
 	}
 }
 
-// writeProblems writes problems in an output format. answered are the nodes that answered.
-func writeProblems(w io.Writer, format string, list []findings.Merged, s findings.Summary, answered []string) error {
-	if !output.IsObject(format) {
-		return findings.Print(w, list, s, answered, format == "wide")
+// addTargetPorts adds the target ports, and those that containers have.
+func addTargetPorts(m *findings.Merged, s *corev1.Service, pods []corev1.Pod) {
+	of := func(p *corev1.ServicePort) bool {
+		name := strings.TrimPrefix(p.Name+"/"+string(resolve.Protocol(p.Protocol)), "/")
+		return slices.Contains(m.Ports, name) || strings.HasSuffix(m.Object, ":"+p.Name) && p.Name != ""
 	}
-	for i := range list {
-		list[i].SetTexts()
+	var values, texts []string
+	for _, p := range s.Spec.Ports {
+		if value := p.TargetPort.String(); of(&p) && !slices.Contains(values, value) {
+			values = append(values, value)
+		}
 	}
-	return output.WriteList(w, format, list, s)
+	for _, c := range resolve.TargetPorts(s, pods, of) {
+		if !slices.Contains(texts, c.Text) {
+			texts = append(texts, c.Text)
+		}
+	}
+	if len(values) == 0 || len(values) > maxValues {
+		return
+	}
+	m.Field += ": " + strings.Join(values, ", ")
+	m.Details = append(slices.Clip(m.Details), texts...)
 }
+
+// maxValues is how many values of a field are named.
+const maxValues = 3

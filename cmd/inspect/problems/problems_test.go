@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/problems"
 )
@@ -37,6 +38,29 @@ func document() *nodestatus.Document {
 		},
 		Problems: []nodestatus.Problem{{Object: "EndpointSlice shop/x", Reason: "Unusable", Field: "endpoints", Text: "endpoints: Required value"}},
 	}
+}
+
+// run runs the command with options, as its flags would, and returns what it prints with the error.
+func run(t *testing.T, o problems.Options, node onetest.Node) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := problems.NewCommand(inNamespace{node, o.Namespace}, "kube-vmap", nil)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append(o.Names, "--observe", o.Observe.String(), "--output", o.Output))
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// inNamespace is a node for a command with -n.
+type inNamespace struct {
+	onetest.Node
+	namespace string
+}
+
+func (n inNamespace) Namespace() (given, current string, err error) {
+	return n.namespace, n.namespace, nil
 }
 
 func TestProblems(t *testing.T) {
@@ -66,15 +90,13 @@ func TestProblems(t *testing.T) {
 		if test.change != nil {
 			test.change(d)
 		}
-		var out bytes.Buffer
-		err := test.options.Run(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
+		text, err := run(t, test.options, func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 			if q.Brief || q.Observe != test.options.Observe {
 				t.Errorf("%s: asked for %+v", name, q)
 			}
 			d.ObservedSeconds = q.Observe.Seconds()
 			return d, nil
-		}, &out)
-		text := out.String()
+		})
 		if err != nil {
 			text += err.Error()
 		}
@@ -95,30 +117,29 @@ func TestProblems(t *testing.T) {
 }
 
 func TestProblemsInJSON(t *testing.T) {
-	var out bytes.Buffer
-	ask := func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return document(), nil }
-	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); exit.Code(err) != 1 {
+	ask := onetest.Node(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return document(), nil })
+	text, err := run(t, problems.Options{Output: "json"}, ask)
+	if exit.Code(err) != 1 {
 		t.Errorf("exit code of %v", err)
 	}
 	var l findings.List
-	if err := json.Unmarshal(out.Bytes(), &l); err != nil {
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		t.Fatal(err)
 	}
 	if l.Schema != findings.Schema || l.Node != "node-1" || l.Version != "v1.2.3" || l.Services != 3 || len(l.Findings) != 3 || len(l.NotObserved) != 2 || l.Findings[1].Name != "refusing" {
 		t.Errorf("got %+v", l)
 	}
-	out.Reset()
 	ask = func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		return &nodestatus.Document{Ready: true}, nil
 	}
-	if err := (problems.Options{Output: "json"}).Run(t.Context(), ask, &out); err != nil || !strings.Contains(out.String(), `"findings": []`) {
-		t.Errorf("of an empty document: %v, %s", err, out.String())
+	if text, err := run(t, problems.Options{Output: "json"}, ask); err != nil || !strings.Contains(text, `"findings": []`) {
+		t.Errorf("of an empty document: %v, %s", err, text)
 	}
 }
 
 func TestProblemsWithoutAnAnswer(t *testing.T) {
 	failure := errors.New("no kube-vmap answers")
-	err := problems.Options{}.Run(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return nil, failure }, &bytes.Buffer{})
+	_, err := run(t, problems.Options{}, func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return nil, failure })
 	if exit.Code(err) != exit.Trouble || !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
