@@ -74,7 +74,7 @@ func TestCommandOutcomes(t *testing.T) {
 			r.t = t
 			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.ClientAddr(f, 200).String()
 			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
-			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
+			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", ", out by " + r.Pods[1].Link, "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
 			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.KindLoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.KindNodePort))
 			r.expect(1, []string{"rejected with", "no endpoint that is ready and not drained", "no endpoint in any EndpointSlice", "(spec.selector)"}, pod, at(none, model.KindClusterIP))

@@ -232,10 +232,14 @@ func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome)
 			How: o.How, By: o.By, Reason: string(o.Because.Reason), Fault: o.Because.Fault,
 		}
 		for _, e := range o.Endpoints {
-			n.Endpoints = append(n.Endpoints, answer.Endpoint{
+			to := answer.Endpoint{
 				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
-				Sees: e.Source.String(), Node: e.Local, Reply: reply(e.Reply, p),
-			})
+				Sees: e.Source.String(), Node: e.Local, Out: e.Out.Name, Reply: reply(e.Reply, p),
+			}
+			if e.Via.IsValid() {
+				to.NextHop = e.Via.String()
+			}
+			n.Endpoints = append(n.Endpoints, to)
 		}
 		out = append(out, n)
 	}

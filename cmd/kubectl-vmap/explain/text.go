@@ -265,6 +265,7 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		if e.Client != "" {
 			b.WriteString(" (" + e.Client + ")")
 		}
+		b.WriteString(e.Egress())
 		if e.Response != "" && e.Response != answer.Responds {
 			b.WriteString(", " + e.Response)
 		}

@@ -119,6 +119,10 @@ type Endpoint struct {
 	Probability float64
 	Source      netip.Addr // that is seen there
 	Local       bool       // it is the node itself
+	// Out is the interface by which the packet leaves the node, Via the next hop if the endpoint is on no
+	// link. Both are zero if there are several, and for the node itself.
+	Out Link
+	Via netip.Addr
 	// Remembered is how long the rules remember that the client has the endpoint; zero if
 	// they do not. Sticks is set by a [Session]: its next connection gets the same one.
 	Remembered time.Duration

@@ -183,6 +183,9 @@ func (w *walk) leaf() leaf {
 		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
 		Local: w.record.hook == HookInput, Remembered: w.record.remembered,
 	}
+	if !l.endpoint.Local {
+		l.endpoint.Out, l.endpoint.Via = w.frame.out, w.nextHop
+	}
 	if l.verdict == VerdictNotService && (l.metService || w.conn.status&statusDestNAT != 0) && len(l.faults) == 0 {
 		l.verdict = VerdictDelivered
 	}

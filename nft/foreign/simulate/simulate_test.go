@@ -220,3 +220,14 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 		}
 	}
 }
+
+// TestEndpointHasTheInterfaceByWhichPacketsLeave has an endpoint behind another node.
+func TestEndpointHasTheInterfaceByWhichPacketsLeave(t *testing.T) {
+	f, hop := node(), netip.MustParseAddr("192.0.2.9")
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
+	f.links, f.via = map[netip.Addr]Link{endpoint.Addr(): veth}, map[netip.Addr]netip.Addr{endpoint.Addr(): hop}
+	r := run(t, f)
+	if e := r.Outcomes[0].Endpoints[0]; e.Address != endpoint || e.Out != veth || e.Via != hop {
+		t.Errorf("got %+v", e)
+	}
+}

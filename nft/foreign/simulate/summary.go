@@ -107,7 +107,10 @@ func (s *summary) addToOutcome(l leaf) {
 		return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source && e.Reply == l.endpoint.Reply
 	}
 	if j := slices.IndexFunc(o.Endpoints, same); j >= 0 {
-		o.Endpoints[j].Probability += l.probability
+		e := &o.Endpoints[j]
+		if e.Probability += l.probability; e.Out != l.endpoint.Out || e.Via != l.endpoint.Via {
+			e.Out, e.Via = Link{}, netip.Addr{}
+		}
 		return
 	}
 	o.Endpoints = append(o.Endpoints, l.endpoint)

@@ -169,6 +169,10 @@ type Endpoint struct {
 	Probability float64 `json:"probability"`
 	Sees        string  `json:"sees"` // the client's address there
 	Node        bool    `json:"thisNode,omitempty"`
+	// Out is the interface by which the packet leaves the node, NextHop where it sends it then; empty if
+	// there are several, if the endpoint is on a link, and in answers of versions that do not have them.
+	Out     string `json:"out,omitempty"`
+	NextHop string `json:"nextHop,omitempty"`
 	// Response is how it responds, see [Responds]; empty if that was not observed.
 	Response string `json:"response,omitempty"`
 	// Reply is the way back; nil in answers of versions that do not know it, and if

@@ -157,10 +157,20 @@ func endpointLine(e *Endpoint, node string) string {
 	if e.Node {
 		line += ", on " + node + " itself"
 	}
+	line += e.Egress()
 	if e.Response != "" {
 		line += ", " + e.Response
 	}
 	return line
+}
+
+// Egress returns by which interface the packet leaves the node: ", out by eth0 to 192.0.2.1"; empty if
+// that is not known.
+func (e *Endpoint) Egress() string {
+	if e.Out == "" {
+		return ""
+	}
+	return strings.TrimSuffix(", out by "+e.Out+" to "+e.NextHop, " to ")
 }
 
 // Sentence returns an outcome of the answer in words.
