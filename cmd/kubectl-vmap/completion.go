@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
-	"kube-vmap/cmd/kubectl-vmap/resolve"
 )
 
 // Commands and flags are completed by cobra; these are the names of objects, which come from
@@ -67,7 +67,7 @@ func (c completer) objects(kinds ...string) cobra.CompletionFunc {
 		case !slices.Contains(kinds, prefix):
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		_, resource, _ := resolve.KindOf(kind)
+		_, resource, _ := reference.KindOf(kind)
 		namespace := ""
 		if kind != "node" {
 			namespace, _ = c.flags.CurrentNamespace()

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
@@ -38,17 +38,59 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 	if o.From == "" || o.To == "" {
 		return p, errors.New("--from and --to: both must be given, for instance --from 10.244.1.7 --to 10.96.0.10:53/udp")
 	}
-	if p.From, p.FromPort, err = parseFrom(o.From); err != nil {
+	from, err := o.parseFrom()
+	if err != nil {
+		return p, err
+	}
+	p.From = from.Address
+	if p.FromPort, err = from.SourcePort(); err != nil {
 		return p, fmt.Errorf("--from: %w", err)
 	}
-	if p.To, p.Protocol, err = parseTo(o.To); err != nil {
-		return p, fmt.Errorf("--to: %w", err)
+	to, err := o.parseTo()
+	if err != nil {
+		return p, err
+	}
+	port, err := strconv.ParseUint(to.Port, 10, 16)
+	if to.Kind != reference.KindAddress || err != nil || port == 0 {
+		return p, fmt.Errorf("--to: %q is not an address with a port: write 10.96.0.10:53/udp, "+
+			"[fd00::a]:53/udp or svc/NAME:PORT; kubectl get service shows both", o.To)
+	}
+	p.To, p.Protocol = netip.AddrPortFrom(to.Address, uint16(port)), model.TCP
+	if to.HasProtocol {
+		p.Protocol = to.Protocol
 	}
 	if model.FamilyOf(p.From) != p.Family() {
 		return p, fmt.Errorf("--from and --to: %s is %s, %s is %s; they must be of one family",
 			p.From, model.FamilyOf(p.From), p.To.Addr(), p.Family())
 	}
 	return p, nil
+}
+
+func (o Options) parseFrom() (reference.Reference, error) {
+	ref, err := reference.Parse(o.From, o.Namespace)
+	if err == nil && ref.Kind != reference.KindAddress {
+		err = unknownName(o.From)
+	}
+	if err != nil {
+		return ref, fmt.Errorf("--from: %w", err)
+	}
+	return ref, nil
+}
+
+func (o Options) parseTo() (reference.Reference, error) {
+	ref, err := reference.Parse(o.To, o.Namespace)
+	if err == nil && ref.Kind != reference.KindAddress && ref.Kind != reference.KindService {
+		err = unknownName(o.To)
+	}
+	if err != nil {
+		return ref, fmt.Errorf("--to: %w", err)
+	}
+	return ref, nil
+}
+
+func unknownName(text string) error {
+	return fmt.Errorf("%q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
+		"knows those of pods and nodes, too", text)
 }
 
 // check returns an error about values that are not accepted.
@@ -76,114 +118,37 @@ func (o Options) packets() (list []simulate.Packet, err error) {
 	return list, nil
 }
 
-// parseFrom reads "10.244.1.7", "10.244.1.7:40000", "fd00::7", "[fd00::7]:40000".
-func parseFrom(text string) (netip.Addr, uint16, error) {
-	a, err := netip.ParseAddrPort(text)
-	if alone, e := netip.ParseAddr(strings.Trim(text, "[]")); e == nil {
-		a, err = netip.AddrPortFrom(alone, 0), nil
-	}
-	if err != nil {
-		return netip.Addr{}, 0, fmt.Errorf("%q is not an address: write 10.244.1.7, 10.244.1.7:40000 or [fd00::7]:40000; "+
-			"kubectl get pod -o wide shows that of a pod", text)
-	}
-	from, err := plain(a.Addr())
-	return from, a.Port(), err
-}
-
-func plain(a netip.Addr) (netip.Addr, error) {
-	a = a.Unmap()
-	switch {
-	case a.Zone() != "":
-		return a, fmt.Errorf("%s is a link-local address, which no Service has", a)
-	case a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return a, fmt.Errorf("%s is an address of a group, which no Service has", a)
-	}
-	return a, nil
-}
-
-// parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is TCP.
-func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
-	where, protocol, named := strings.Cut(text, "/")
-	if p = model.TCP; named {
-		if p, err = model.ParseProtocol(protocol); err != nil {
-			return to, p, err
-		}
-	}
-	if to, err = netip.ParseAddrPort(where); err != nil || to.Port() == 0 {
-		return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp, "+
-			"[fd00::a]:53/udp or svc/NAME:PORT; kubectl get service shows both", text)
-	}
-	a, err := plain(to.Addr())
-	return netip.AddrPortFrom(a, to.Port()), p, err
-}
-
-// A serviceRef is a Service port as --to names it: svc/[NAMESPACE/]NAME[:PORT][/PROTOCOL].
-type serviceRef struct {
-	namespace, name string
-	port            string // its name or number; empty for the only one
-	protocol        string // empty for the only one
-}
-
-var servicePrefixes = []string{"svc", "service", "services"}
-
-func parseServiceRef(text, namespace string) (serviceRef, error) {
-	r := serviceRef{namespace: namespace}
-	parts := strings.Split(text, "/")[1:]
-	if last := len(parts) - 1; last > 0 {
-		if _, err := model.ParseProtocol(parts[last]); err == nil {
-			r.protocol, parts = parts[last], parts[:last]
-		}
-	}
-	if len(parts) == 2 {
-		r.namespace, parts = parts[0], parts[1:]
-	}
-	r.name, r.port, _ = strings.Cut(parts[0], ":")
-	if len(parts) != 1 || r.name == "" {
-		return r, fmt.Errorf("%q: write svc/NAME:PORT or svc/NAMESPACE/NAME:PORT", text)
-	}
-	return r, nil
-}
-
 // resolve replaces the name of a Service in --to by its ClusterIP, of the client's family.
 func (o *Options) resolve(ctx context.Context, ask nodestatus.Source) error {
-	kind, _, named := strings.Cut(o.To, "/")
-	isService := named && slices.Contains(servicePrefixes, kind)
-	for flag, text := range map[string]string{"--from": o.From, "--to": o.To} {
-		kind, _, named := strings.Cut(text, "/")
-		if named && !strings.ContainsAny(kind, ".:") && (flag == "--from" || !isService) {
-			return fmt.Errorf("%s: %q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
-				"knows those of pods and nodes, too", flag, text)
-		}
+	if o.From == "" || o.To == "" {
+		return nil // an error of Packet
 	}
-	if !isService {
-		return nil
-	}
-	r, err := parseServiceRef(o.To, o.Namespace)
+	from, err := o.parseFrom()
 	if err != nil {
-		return fmt.Errorf("--to: %w", err)
+		return err
 	}
-	from, _, err := parseFrom(o.From)
-	if err != nil {
-		return fmt.Errorf("--from: %w", err)
+	to, err := o.parseTo()
+	if err != nil || to.Kind != reference.KindService {
+		return err
 	}
-	d, err := ask(ctx, nodestatus.Query{Namespace: r.namespace, Name: r.name, Brief: true})
+	d, err := ask(ctx, nodestatus.Query{Namespace: to.Namespace, Name: to.Name, Brief: true})
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
 		return fmt.Errorf("--to: %w; without it, only addresses are known: write 10.96.0.10:53/udp", err)
 	case err != nil:
 		return fmt.Errorf("--to: %w", err)
 	}
-	o.To, err = r.find(d, model.FamilyOf(from))
-	if err != nil {
+	if o.To, err = find(to, d, model.FamilyOf(from.Address)); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
 	return nil
 }
 
-func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error) {
+// find returns the ClusterIP, port and protocol that a reference names.
+func find(r reference.Reference, d *nodestatus.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
 		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+
-			"proxy", r.namespace, r.name)
+			"proxy", r.Namespace, r.Name)
 	}
 	var found, matching, others []string
 	for i := range d.Services[0].Ports {
@@ -193,7 +158,7 @@ func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error)
 			if p.Family != f.String() || e.Kind != model.KindClusterIP.String() {
 				continue
 			}
-			if others = append(others, portText(p, e)); r.matches(p, e) {
+			if others = append(others, portText(p, e)); matches(r, p, e) {
 				found, matching = append(found, e.At(p.Protocol)), append(matching, portText(p, e))
 			}
 		}
@@ -203,18 +168,18 @@ func (r serviceRef) find(d *nodestatus.Document, f model.Family) (string, error)
 		return found[0], nil
 	case len(others) == 0:
 		return "", fmt.Errorf("no %s port of Service %s/%s, as the client's, is programmed; "+
-			"kube-vmap problems -n %[2]s %[3]s shows why", f, r.namespace, r.name)
+			"kube-vmap problems -n %[2]s %[3]s shows why", f, r.Namespace, r.Name)
 	case len(found) == 0:
-		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.port, r.namespace, r.name,
+		return "", fmt.Errorf("no port %q of Service %s/%s; it has %s", r.Port, r.Namespace, r.Name,
 			strings.Join(others, ", "))
 	}
-	return "", fmt.Errorf("several such ports of Service %s/%s: choose one of %s", r.namespace, r.name,
+	return "", fmt.Errorf("several such ports of Service %s/%s: choose one of %s", r.Namespace, r.Name,
 		strings.Join(matching, ", "))
 }
 
-func (r serviceRef) matches(p *nodestatus.Port, f *nodestatus.Frontend) bool {
-	return (r.port == "" || r.port == p.Name || r.port == strconv.Itoa(int(f.Port))) &&
-		(r.protocol == "" || strings.EqualFold(r.protocol, p.Protocol))
+func matches(r reference.Reference, p *nodestatus.Port, f *nodestatus.Frontend) bool {
+	return (r.Port == "" || r.Port == p.Name || r.Port == strconv.Itoa(int(f.Port))) &&
+		(!r.HasProtocol || strings.EqualFold(r.Protocol.String(), p.Protocol))
 }
 
 // portText returns a port as --to takes it, with its name: ":80/tcp (http)".

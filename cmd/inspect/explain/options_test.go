@@ -23,12 +23,12 @@ func TestPacketIsParsed(t *testing.T) {
 		{"::ffff:10.244.1.7", "10.96.0.10:53", "10.244.1.7 -> 10.96.0.10:53/tcp", ""},
 		{"", "10.96.0.10:53", "", "both must be given"},
 		{"10.244.1.7", "", "", "both must be given"},
-		{"web-0", "10.96.0.10:53", "", "kubectl get pod"},
+		{"web-0", "10.96.0.10:53", "", "or an address"},
 		{"fe80::1%eth0", "[fd00::a]:53", "", "link-local"},
 		{"10.244.1.7", "10.96.0.10", "", "write 10.96.0.10:53/udp"},
-		{"10.244.1.7", "10.96.0.10:0", "", "write 10.96.0.10:53/udp"},
+		{"10.244.1.7", "10.96.0.10:0", "", "10.96.0.10:53/udp"},
 		{"fd00::7", "fd00::a:53/udp", "", "[fd00::a]:53/udp"},
-		{"10.244.1.7", "dns:53", "", "svc/NAME:PORT"},
+		{"10.244.1.7", "dns:53", "", "svc/dns:53"},
 		{"10.244.1.7", "10.96.0.10:53/icmp", "", "tcp, udp or sctp"},
 		{"10.244.1.7", "[fd00::a]:53", "", "of one family"},
 	} {
@@ -93,17 +93,16 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 		{v4, "svc/web", dual, "several such ports"},
 		{v4, "svc/web:81", dual, `no port "81" of Service shop/web; it has `},
 		{v4, "svc/web:missing", dual, `no port "missing"`},
-		{v4, "svc/web/udp", &nodestatus.Document{Services: []nodestatus.Service{{Ports: dual.Services[0].Ports[:1]}}}, `no port ""`},
 		{v6, "svc/web:http", named(model.IPv4), "no IPv6 port of Service shop/web, as the client's, is programmed"},
 		{v4, "svc/web:http", &nodestatus.Document{}, "kube-vmap serves no Service shop/web"},
-		{v4, "svc/", dual, "write svc/NAME:PORT"},
-		{v4, "svc/a/b/c", dual, "write svc/NAME:PORT"},
+		{v4, "svc/", dual, "write svc/[NAMESPACE/]NAME"},
+		{v4, "svc/a/b/c", dual, "write svc/[NAMESPACE/]NAME"},
 		{v4, "pod/web-0:80", dual, "kubectl vmap explain"},
 		{"pod/cart", "10.96.0.10:80", dual, "--from: "},
 		{"svc/cart", "10.96.0.10:80", dual, "as the destination"},
 		{"nonsense", "svc/web:80", dual, "--from: "},
 		{v4, "10.96.0.10:80/udp", nil, "10.96.0.10:80/udp"},
-		{v4, "web:80", nil, "web:80"}, // an error of Packet
+		{v4, "web:80", nil, `"web:80" has no kind`},
 	} {
 		o := Options{From: test.from, To: test.to, Namespace: "shop"}
 		err := o.resolve(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
@@ -120,7 +119,7 @@ func TestServiceNamesBecomeAddresses(t *testing.T) {
 			t.Errorf("from %s to %s: got %q, want %q", test.from, test.to, got, test.want)
 		}
 	}
-	o := Options{From: v4, To: "svc/web:80"}
+	o := Options{From: v4, To: "svc/web:80", Namespace: "shop"}
 	err := o.resolve(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		return nil, client.ErrNotRunning
 	})

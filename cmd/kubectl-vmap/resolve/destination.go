@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/model"
 )
 
@@ -21,11 +22,11 @@ type Destination struct {
 
 // Destination resolves --to.
 func (r *Resolver) Destination(ctx context.Context, text string) (d Destination, err error) {
-	ref, err := parse(text, r.Namespace)
+	ref, err := reference.Parse(text, r.Namespace)
 	if err != nil {
 		return d, err
 	}
-	if ref.kind == KindService {
+	if ref.Kind == KindService {
 		return r.service(ctx, ref)
 	}
 	var declared []Port
@@ -70,9 +71,9 @@ func addressKind(s *corev1.Service, a netip.Addr) string {
 	return ""
 }
 
-func (r *Resolver) service(ctx context.Context, ref reference) (d Destination, err error) {
-	s, err := r.API.CoreV1().Services(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
-	if err := explainError(KindService, ref.namespace, ref.name, err); err != nil {
+func (r *Resolver) service(ctx context.Context, ref reference.Reference) (d Destination, err error) {
+	s, err := r.API.CoreV1().Services(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err := explainError(KindService, ref.Namespace, ref.Name, err); err != nil {
 		return d, err
 	}
 	d = Destination{Object: Object{Kind: KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}

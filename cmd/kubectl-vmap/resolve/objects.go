@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/model"
 )
 
@@ -124,42 +125,42 @@ func podPorts(p *corev1.Pod) (ports []Port) {
 
 // podOf returns a pod of a workload, and which one it is. A ready one is preferred; the
 // first by name, so that the same command has the same answer.
-func (r *Resolver) podOf(ctx context.Context, ref reference) (*corev1.Pod, string, error) {
+func (r *Resolver) podOf(ctx context.Context, ref reference.Reference) (*corev1.Pod, string, error) {
 	s, err := r.selector(ctx, ref)
-	if err := explainError(ref.kind, ref.namespace, ref.name, err); err != nil {
+	if err := explainError(ref.Kind, ref.Namespace, ref.Name, err); err != nil {
 		return nil, "", err
 	}
 	text := metav1.FormatLabelSelector(s)
-	list, err := r.API.CoreV1().Pods(ref.namespace).List(ctx, metav1.ListOptions{LabelSelector: text})
+	list, err := r.API.CoreV1().Pods(ref.Namespace).List(ctx, metav1.ListOptions{LabelSelector: text})
 	if err != nil {
 		return nil, "", permissionError(err)
 	}
 	all := len(list.Items)
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return isCompleted(&p) || len(podAddresses(&p)) == 0 })
 	if len(pods) == 0 {
-		return nil, "", fmt.Errorf("%s %s/%s has no pod with an address: %d pods match its selector %s", ref.kind,
-			ref.namespace, ref.name, all, text)
+		return nil, "", fmt.Errorf("%s %s/%s has no pod with an address: %d pods match its selector %s", ref.Kind,
+			ref.Namespace, ref.Name, all, text)
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	best, note := pods[0], ", none of which is ready"
 	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return isReady(&p) }); i >= 0 {
 		best, note = pods[i], ""
 	}
-	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.kind, ref.namespace,
-		ref.name, note), nil
+	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.Kind, ref.Namespace,
+		ref.Name, note), nil
 }
 
-func (r *Resolver) selector(ctx context.Context, ref reference) (*metav1.LabelSelector, error) {
+func (r *Resolver) selector(ctx context.Context, ref reference.Reference) (*metav1.LabelSelector, error) {
 	apps, get := r.API.AppsV1(), metav1.GetOptions{}
-	switch ref.kind { // with an error, clients return an empty object
-	case KindDeployment:
-		d, err := apps.Deployments(ref.namespace).Get(ctx, ref.name, get)
+	switch ref.Kind { // with an error, clients return an empty object
+	case reference.KindDeployment:
+		d, err := apps.Deployments(ref.Namespace).Get(ctx, ref.Name, get)
 		return d.Spec.Selector, err
-	case KindStatefulSet:
-		s, err := apps.StatefulSets(ref.namespace).Get(ctx, ref.name, get)
+	case reference.KindStatefulSet:
+		s, err := apps.StatefulSets(ref.Namespace).Get(ctx, ref.Name, get)
 		return s.Spec.Selector, err
 	default:
-		d, err := apps.DaemonSets(ref.namespace).Get(ctx, ref.name, get)
+		d, err := apps.DaemonSets(ref.Namespace).Get(ctx, ref.Name, get)
 		return d.Spec.Selector, err
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/model"
 )
 
@@ -41,8 +42,8 @@ const maxPorts = 4
 
 // selectPorts returns the ports that a reference names, by name or number; without one, all.
 // Only those of a Service must exist.
-func selectPorts(what string, existing []Port, ref reference) ([]Port, error) {
-	if ref.port == "" {
+func selectPorts(what string, existing []Port, ref reference.Reference) ([]Port, error) {
+	if ref.Port == "" {
 		switch {
 		case len(existing) == 0:
 			return nil, fmt.Errorf("%s: name a port, for instance :80 or :53/udp", what)
@@ -51,30 +52,30 @@ func selectPorts(what string, existing []Port, ref reference) ([]Port, error) {
 		}
 		return existing, nil
 	}
-	number, err := strconv.ParseUint(ref.port, 10, 16)
+	number, err := strconv.ParseUint(ref.Port, 10, 16)
 	numeric := err == nil && number != 0
 	matches := slices.DeleteFunc(slices.Clone(existing), func(p Port) bool {
-		same := p.Name == ref.port || numeric && p.Number == uint16(number)
-		return !same || ref.hasProtocol && p.Protocol != ref.protocol
+		same := p.Name == ref.Port || numeric && p.Number == uint16(number)
+		return !same || ref.HasProtocol && p.Protocol != ref.Protocol
 	})
 	switch {
 	case len(matches) > 0:
 		return matches, nil
-	case numeric && ref.kind != KindService:
+	case numeric && ref.Kind != KindService:
 		p := Port{Number: uint16(number), Protocol: model.TCP}
-		if ref.hasProtocol {
-			p.Protocol = ref.protocol
+		if ref.HasProtocol {
+			p.Protocol = ref.Protocol
 		}
 		return []Port{p}, nil
 	}
-	text := fmt.Sprintf("%s has no port %s", what, ref.port)
-	if ref.hasProtocol {
-		text += "/" + ref.protocol.String()
+	text := fmt.Sprintf("%s has no port %s", what, ref.Port)
+	if ref.HasProtocol {
+		text += "/" + ref.Protocol.String()
 	}
 	if len(existing) > 0 {
 		text += "; it has " + portList(existing)
 	}
-	return nil, fmt.Errorf("%s%s", text, otherPort(existing, ref.port))
+	return nil, fmt.Errorf("%s%s", text, otherPort(existing, ref.Port))
 }
 
 func portList(ports []Port) string {

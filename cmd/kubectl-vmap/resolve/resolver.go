@@ -4,12 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/model"
+)
+
+// Kind is a kind of object that a flag can name.
+type Kind = reference.Kind
+
+// Kinds of objects that others of this plugin distinguish.
+const (
+	KindPod     = reference.KindPod
+	KindService = reference.KindService
+	KindNode    = reference.KindNode
+	KindAddress = reference.KindAddress
 )
 
 // A Resolver reads objects from the API server.
@@ -80,37 +91,31 @@ func (c Client) Outside() bool { return c.Node == "" }
 
 // Client resolves --from.
 func (r *Resolver) Client(ctx context.Context, text string) (c Client, err error) {
-	ref, err := parse(text, r.Namespace)
+	ref, err := reference.Parse(text, r.Namespace)
 	switch {
 	case err != nil:
 		return c, err
-	case ref.kind == KindService:
+	case ref.Kind == KindService:
 		return c, fmt.Errorf("%q is a Service, which sends no packets: name a client, for instance pod/NAME", text)
-	case ref.hasProtocol:
-		return c, fmt.Errorf("%q has a protocol, which belongs to --to", text)
 	}
-	if ref.port != "" {
-		port, err := strconv.ParseUint(ref.port, 10, 16)
-		if err != nil || port == 0 {
-			return c, fmt.Errorf("%q is not the number of a source port", ref.port)
-		}
-		c.Port = uint16(port)
+	if c.Port, err = ref.SourcePort(); err != nil {
+		return c, err
 	}
 	c.Object, _, err = r.object(ctx, ref)
 	return c, err
 }
 
 // object resolves everything but Services; ports are those that a pod declares.
-func (r *Resolver) object(ctx context.Context, ref reference) (Object, []Port, error) {
-	switch ref.kind {
+func (r *Resolver) object(ctx context.Context, ref reference.Reference) (Object, []Port, error) {
+	switch ref.Kind {
 	case KindNode:
-		o, err := r.node(ctx, ref.name)
+		o, err := r.node(ctx, ref.Name)
 		return o, nil, err
 	case KindAddress:
-		o, err := r.At(ctx, ref.address)
+		o, err := r.At(ctx, ref.Address)
 		return o, nil, err
 	case KindPod:
-		p, err := r.pod(ctx, ref.namespace, ref.name)
+		p, err := r.pod(ctx, ref.Namespace, ref.Name)
 		if err != nil {
 			return Object{}, nil, err
 		}
