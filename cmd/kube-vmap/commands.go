@@ -46,34 +46,35 @@ func (n *proxyOrKernel) AddFlags(cmd *cobra.Command) {
 func (n *proxyOrKernel) Document(
 	ctx context.Context, of nodes.Node, q nodestatus.Query,
 ) (*nodestatus.Document, error) {
-	why := ""
-	if !n.fromKernel {
-		d, err := n.ThisNode.Document(ctx, of, q)
-		switch {
-		case errors.Is(err, client.ErrUnresponsive):
-			return nil, fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
-		case !errors.Is(err, client.ErrNotRunning):
-			return d, err
-		}
-		// The advice is only for when the kernel has no tables either.
-		why, _, _ = strings.Cut(err.Error(), ": does kube-vmap run?")
-		d, kernelErr := readKernel(ctx, q)
-		if kernelErr != nil {
-			return nil, fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
-		}
-		n.note(why + "; ")
-		return d, nil
+	if n.fromKernel {
+		return n.readKernel(ctx, q, "")
 	}
-	d, err := readKernel(ctx, q)
-	if err == nil {
-		n.note("")
+	d, err := n.ThisNode.Document(ctx, of, q)
+	switch {
+	case errors.Is(err, client.ErrUnresponsive):
+		return nil, fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
+	case !errors.Is(err, client.ErrNotRunning):
+		return d, err
 	}
-	return d, err
+	// The advice is only for when the kernel has no tables either.
+	why, _, _ := strings.Cut(err.Error(), ": does kube-vmap run?")
+	d, kernelErr := n.readKernel(ctx, q, why+"; ")
+	if kernelErr != nil {
+		return nil, fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
+	}
+	return d, nil
 }
 
-func (n *proxyOrKernel) note(why string) {
-	_, _ = fmt.Fprintln(n.stderr(), why+"read from the kernel's tables, which have no EndpointSlices, and only the "+
-		"programmed parts of Services")
+// readKernel reads the kernel, and prints that.
+func (n *proxyOrKernel) readKernel(
+	ctx context.Context, q nodestatus.Query, why string,
+) (*nodestatus.Document, error) {
+	d, err := readKernel(ctx, q)
+	if err == nil {
+		_, _ = fmt.Fprintln(n.stderr(), why+"read from the kernel's tables, which have no EndpointSlices, and only the "+
+			"programmed parts of Services")
+	}
+	return d, err
 }
 
 // explainSilence adds to the error that no process answers why there may be none.

@@ -15,19 +15,23 @@ import (
 
 func getCommand(f *cluster.Flags) *cobra.Command {
 	n := f.Nodes("by default one that answers")
-	return get.NewCommand(n, "kubectl vmap", func(ctx context.Context, selector string) (func(namespace, name string) bool, error) {
+	return get.NewCommand(n, "kubectl vmap", labels(f))
+}
+
+// labels returns the function that returns which Services have the labels of a selector, as the API
+// server knows them.
+func labels(f *cluster.Flags) get.Labels {
+	return func(ctx context.Context, selector string) (func(namespace, name string) bool, error) {
 		c, err := f.Cluster()
 		if err != nil {
 			return nil, err
 		}
 		return hasLabels(ctx, c, selector)
-	})
+	}
 }
 
-// hasLabels returns which Services have the labels of a selector, as the API server knows
-// them.
-func hasLabels(ctx context.Context, r *cluster.Cluster, selector string) (func(namespace, name string) bool, error) {
-	api, err := metadata.NewForConfig(r.REST())
+func hasLabels(ctx context.Context, c *cluster.Cluster, selector string) (func(namespace, name string) bool, error) {
+	api, err := metadata.NewForConfig(c.REST())
 	if err != nil {
 		return nil, fmt.Errorf("configure the client: %w", err)
 	}

@@ -24,64 +24,92 @@ type field struct {
 }
 
 var fields = []field{
-	{title: "LAG", help: "Services and EndpointSlices that are newer than what the node has seen",
+	{
+		title: "LAG", help: "Services and EndpointSlices that are newer than what the node has seen",
 		text: func(r *Row, _ *nodestatus.Health) string {
 			if r.Lag == nil {
 				return ""
 			}
 			return strconv.Itoa(r.Lag.sum())
-		}},
-	{title: "REFUSED", help: "Service ports that the kernel refuses, objects that cannot be used, and\n" +
-		"             addresses and ports that another Service holds",
+		},
+	},
+	{
+		title: "REFUSED", help: "Service ports that the kernel refuses, objects that cannot be used, and\n" +
+			"             addresses and ports that another Service holds",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Refusals()) },
-		said: []string{findings.PortsRefused, findings.Unusable, findings.Conflicts}},
-	{title: "REPAIRS", help: "of tables that another program changed, since kube-vmap started",
+		said: []string{findings.PortsRefused, findings.Unusable, findings.Conflicts},
+	},
+	{
+		title: "REPAIRS", help: "of tables that another program changed, since kube-vmap started",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Repairs.Count) },
-		said: []string{findings.Repaired}},
-	{title: "OWNED", help: "IP families of the tables that no other program can change",
-		text: func(_ *Row, h *nodestatus.Health) string { return strings.Join(h.Owned(), ",") }},
-	{title: "WARNINGS", help: "and errors in the log, since kube-vmap started",
+		said: []string{findings.Repaired},
+	},
+	{
+		title: "OWNED", help: "IP families of the tables that no other program can change",
+		text: func(_ *Row, h *nodestatus.Health) string { return strings.Join(h.Owned(), ",") },
+	},
+	{
+		title: "WARNINGS", help: "and errors in the log, since kube-vmap started",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Warnings.Count) },
-		said: []string{findings.Logged}},
-	{title: "RUNNING", help: "how long kube-vmap has been running", wide: true,
-		text: func(r *Row, h *nodestatus.Health) string { return r.ago(h.Started) }},
-	{title: "LAST-SYNC", help: "how long ago changes last reached the kernel", wide: true,
-		text: func(r *Row, h *nodestatus.Health) string { return r.ago(h.Sync.Last) }},
-	{title: "SERVICES-AT", help: "the newest resource version that the node has seen, SLICES-AT that\n" +
-		"             of EndpointSlices", wide: true,
-		text: func(_ *Row, h *nodestatus.Health) string { return h.Position("Service") }},
-	{title: "SLICES-AT", wide: true,
-		text: func(_ *Row, h *nodestatus.Health) string { return h.Position("EndpointSlice") }},
-	{title: "CONN/S", help: "new connections to Services per second, since the last status or over a second", wide: true,
+		said: []string{findings.Logged},
+	},
+	{
+		title: "RUNNING", help: "how long kube-vmap has been running", wide: true,
+		text: func(r *Row, h *nodestatus.Health) string { return r.ago(h.Started) },
+	},
+	{
+		title: "LAST-SYNC", help: "how long ago changes last reached the kernel", wide: true,
+		text: func(r *Row, h *nodestatus.Health) string { return r.ago(h.Sync.Last) },
+	},
+	{
+		title: "SERVICES-AT", help: "the newest resource version that the node has seen, SLICES-AT that\n" +
+			"             of EndpointSlices", wide: true,
+		text: func(_ *Row, h *nodestatus.Health) string { return h.Position("Service") },
+	},
+	{
+		title: "SLICES-AT", wide: true,
+		text: func(_ *Row, h *nodestatus.Health) string { return h.Position("EndpointSlice") },
+	},
+	{
+		title: "CONN/S", help: "new connections to Services per second, since the last status or over a second", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.ConnectionsPerSecond == nil {
 				return ""
 			}
 			return strconv.FormatFloat(*h.ConnectionsPerSecond, 'f', 1, 64)
-		}},
-	{title: "TRACKED", help: "connections that the kernel tracks, of at most how many", wide: true,
+		},
+	},
+	{
+		title: "TRACKED", help: "connections that the kernel tracks, of at most how many", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.Network == nil {
 				return ""
 			}
 			return fmt.Sprintf("%d/%d", h.Network.Tracked, h.Network.TrackedMax)
-		}, said: []string{nodestatus.ReasonTracking}},
-	{title: "FORWARDS", help: "the IP families in which the node forwards packets", wide: true,
+		}, said: []string{nodestatus.ReasonTracking},
+	},
+	{
+		title: "FORWARDS", help: "the IP families in which the node forwards packets", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.Network == nil {
 				return ""
 			}
 			return h.Network.Forwarding
-		}, said: []string{nodestatus.ReasonForwarding}},
-	{title: "FAST-PATH", help: "whether packets of established connections bypass the rules", wide: true,
+		}, said: []string{nodestatus.ReasonForwarding},
+	},
+	{
+		title: "FAST-PATH", help: "whether packets of established connections bypass the rules", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.FastPath == nil {
 				return ""
 			}
 			return map[bool]string{true: "on", false: "off"}[h.FastPath.On]
-		}},
-	{title: "TAKE-OVER", help: "how far kube-vmap has taken the place of kube-proxy", wide: true,
-		text: func(_ *Row, h *nodestatus.Health) string { return h.Takeover.State }},
+		},
+	},
+	{
+		title: "TAKE-OVER", help: "how far kube-vmap has taken the place of kube-proxy", wide: true,
+		text: func(_ *Row, h *nodestatus.Health) string { return h.Takeover.State },
+	},
 }
 
 // fieldsHelp returns what the fields mean, a line for each.

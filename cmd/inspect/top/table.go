@@ -210,21 +210,26 @@ type column struct {
 var columns = []column{
 	name("NAMESPACE", func(r *Row) string { return r.Namespace }),
 	name("SERVICE", func(r *Row) string { return r.Name }),
-	{title: "ENDPOINT", word: "endpoint", text: func(r *Row) string { return r.Endpoint }, shown: ofEndpoints,
-		compare: func(a, b *Row) int { return findings.CompareNames(a.Endpoint, b.Endpoint) }},
-	{title: "NODE", word: "node", text: func(r *Row) string { return cmp.Or(r.Node, unknown) }, shown: ofEndpoints,
-		compare: func(a, b *Row) int { return findings.CompareNames(a.Node, b.Node) }},
+	{
+		title: "ENDPOINT", word: "endpoint", text: func(r *Row) string { return r.Endpoint }, shown: ofEndpoints,
+		compare: func(a, b *Row) int { return findings.CompareNames(a.Endpoint, b.Endpoint) },
+	},
+	{
+		title: "NODE", word: "node", text: func(r *Row) string { return cmp.Or(r.Node, unknown) }, shown: ofEndpoints,
+		compare: func(a, b *Row) int { return findings.CompareNames(a.Node, b.Node) },
+	},
 	greatest("CONN/S", "rate", valueOf, rateText, isCounted),
 	greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
 	greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, hasFastPath),
 	greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, isCounted),
-	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, func(t *Table) bool { return !t.endpoints }),
+	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, ofServices),
 	greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
 }
 
 func isCounted(t *Table) bool   { return t.counted }
 func hasFastPath(t *Table) bool { return t.fastPath }
 func ofEndpoints(t *Table) bool { return t.endpoints }
+func ofServices(t *Table) bool  { return !t.endpoints }
 
 // name returns a column of names, in their order.
 func name(title string, text func(*Row) string) column {
