@@ -87,7 +87,7 @@ func NewCommand() *cobra.Command {
 		Long: `Collect diagnostics of this node into one .tar.gz: versions, the configuration in use,
 what the running kube-vmap programs and what the kernel holds, the difference, the tables
 of other programs, problems, metrics, the last lines of the log (warnings and errors apart),
-links, addresses, policy rules, routes, ipsets, and settings of the network. Parts
+links, addresses, policy rules, routes, hooks, ipsets, and settings of the network. Parts
 that cannot be collected, for instance because kube-vmap does not run, are skipped and
 named.
 

@@ -45,6 +45,8 @@ func WriteNetwork(w io.Writer) (err error) {
 		section(title+" rules", texts(rules), failed)
 		routes, failed := h.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		section(title+" routes", texts(routes), failed)
+		hooks, failed := hookTexts(uint8(family)) //nolint:gosec // one of the two
+		section(title+" hooks", hooks, failed)
 	}
 	sets, failed := netlink.IpsetListAll()
 	lines = nil
