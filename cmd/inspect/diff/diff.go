@@ -52,29 +52,21 @@ With -o json, print an object with these lines, which shows whether the answer i
 The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			different, err := run(cmd.Context(), flags, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			switch {
-			case err != nil:
-				return exit.TroubleError(err)
-			case different:
-				return &exit.Error{Code: 1}
-			}
-			return nil
+			return run(cmd.Context(), flags, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	flags.AddToCommand(cmd)
 	output.JSON.AddFlag(cmd, &format)
-	return cmd
+	return exit.TroubleOnError(cmd)
 }
 
-func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr io.Writer) (bool, error) {
+func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr io.Writer) error {
 	if err := output.JSON.Check(format); err != nil {
-		return false, err
+		return err
 	}
 	c, err := ReadOnlyConfig(flags)
 	if err != nil {
-		return false, err
+		return err
 	}
 	var text bytes.Buffer
 	if c.Manifests == "" {
@@ -82,17 +74,17 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	} else {
 		err = diffManifests(c, &text, stderr)
 	}
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = write(stdout, text.String(), format)
 	}
-	if err := write(stdout, text.String(), format); err != nil {
-		return false, err
+	if err != nil || text.Len() == 0 {
+		return err
 	}
-	if text.Len() > 0 && c.Manifests != "" {
+	if c.Manifests != "" {
 		printOtherSettings(ctx, c, stderr)
 		printUnresponsive(ctx, c, stderr)
 	}
-	return text.Len() > 0, nil
+	return &exit.Error{Code: 1}
 }
 
 func write(w io.Writer, text, format string) error {

@@ -33,9 +33,6 @@ func (e *Error) Error() string {
 // Unwrap returns the error that is printed.
 func (e *Error) Unwrap() error { return e.Err }
 
-// TroubleError returns the error of a command that could not find its answer, for a reason.
-func TroubleError(err error) *Error { return &Error{Trouble, err} }
-
 // Code returns the exit code for what a command returned.
 func Code(err error) int {
 	var exit *Error
@@ -48,34 +45,18 @@ func Code(err error) int {
 	return 1
 }
 
-// TroubleOnUsage makes invalid arguments and flags of a command [Trouble].
-func TroubleOnUsage(cmd *cobra.Command) {
-	validate := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := validate(cmd, args); err != nil {
-			return &Error{Trouble, err}
-		}
-		return nil
-	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &Error{Trouble, err} })
-}
-
-// TroubleOnError makes all errors of a command [Trouble] that have no exit code of their own: for
-// commands whose exit code 1 is an answer.
+// TroubleOnError makes all errors of a command [Trouble] that have no exit code of their own, those of
+// its arguments and flags included: for commands whose exit code 1 is an answer.
 func TroubleOnError(cmd *cobra.Command) *cobra.Command {
-	TroubleOnUsage(cmd)
-	for _, step := range []*func(*cobra.Command, []string) error{&cmd.PreRunE, &cmd.RunE} {
-		run := *step
-		*step = func(cmd *cobra.Command, args []string) error {
-			if run == nil {
-				return nil
-			}
-			err := run(cmd, args)
-			if coded := (*Error)(nil); err != nil && !errors.As(err, &coded) {
-				err = TroubleError(err)
-			}
+	trouble := func(err error) error {
+		if coded := (*Error)(nil); err == nil || errors.As(err, &coded) {
 			return err
 		}
+		return &Error{Trouble, err}
 	}
+	validate, run := cmd.Args, cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return trouble(validate(cmd, args)) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return trouble(run(cmd, args)) }
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return trouble(err) })
 	return cmd
 }

@@ -81,22 +81,21 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			if o.Packets = args; len(args) > 0 {
-				return asTrouble(RunAll(cmd.Context(), o, ask, cmd.OutOrStdout()))
+				return RunAll(cmd.Context(), o, ask, cmd.OutOrStdout())
 			}
 			if isTrace {
 				if err := o.resolve(cmd.Context(), ask); err != nil {
-					return exit.TroubleError(err)
+					return err
 				}
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
 			a, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
 			if err != nil {
-				return exit.TroubleError(err)
+				return err
 			}
 			return answer.ExitError(a.Arrives, a.Answers)
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.From, "from", "", "`address` of the client, optionally with its port")
 	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol, or svc/NAME[:PORT]")
@@ -111,32 +110,24 @@ func NewCommand() *cobra.Command {
 	client.AddSocketFlag(f, &socket)
 	f.BoolVar(&isTrace, "trace", false, "follow live packets instead")
 	live.addTo(f)
-	return cmd
-}
-
-// asTrouble returns an error as one of a command that could not find its answer.
-func asTrouble(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.TroubleError(err)
+	return exit.TroubleOnError(cmd)
 }
 
 func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {
 	case err != nil:
-		return exit.TroubleError(err)
+		return err
 	case live.Rate == 0:
-		return exit.TroubleError(errors.New("--rate: 0 is not more than 0"))
+		return errors.New("--rate: 0 is not more than 0")
 	case o.Output != "text":
-		return exit.TroubleError(errors.New("--trace: packets are printed as text only; omit --output"))
+		return errors.New("--trace: packets are printed as text only; omit --output")
 	}
 	switch arrival, err := Follow(ctx, p, live, stdout); {
 	case errors.Is(err, ErrNone):
 		return &exit.Error{Code: 1, Err: err}
 	case err != nil:
-		return exit.TroubleError(err)
+		return err
 	case arrival == trace.ArrivalNo:
 		return &exit.Error{Code: 1}
 	case arrival != trace.ArrivalYes:

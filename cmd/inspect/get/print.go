@@ -337,7 +337,8 @@ func (p *printer) Close() error {
 	switch {
 	case len(missing) > 0:
 	case p.uncounted:
-		return exit.TroubleError(errors.New("connections of some addresses are not counted now (?)"))
+		err := errors.New("connections of some addresses are not counted now (?)")
+		return &exit.Error{Code: exit.Trouble, Err: err}
 	default:
 		return nil
 	}

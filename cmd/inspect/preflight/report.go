@@ -207,22 +207,18 @@ something could not be checked. deploy/preflight runs this on every node.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := formats.Check(format); err != nil {
-				return exit.TroubleError(err)
+				return err
 			}
 			r := Run(cmd.Context(), c)
-			if err := r.Print(cmd.OutOrStdout(), format); err != nil {
-				return exit.TroubleError(err)
-			}
-			return r.exit()
+			return cmp.Or(r.Print(cmd.OutOrStdout(), format), r.exit())
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	f := cmd.Flags()
 	formats.AddFlag(cmd, &format)
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
 		"`file` with the address of the API server, to check that this node reaches it")
 	f.StringVar(&c.Node.CNIConfig, "cni-config", "/etc/cni/net.d", "`directory` with the configuration of CNI plugins")
-	return cmd
+	return exit.TroubleOnError(cmd)
 }
 
 func (r *Report) exit() error {

@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -53,15 +52,9 @@ of a processor.`,
   kube-vmap shadow --once -o json --kubeconfig FILE --cluster-cidr 10.244.0.0/16,fd00:10:244::/56`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := run(cmd.Context(), flags, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			var coded *exit.Error
-			if err == nil || errors.As(err, &coded) {
-				return err
-			}
-			return exit.TroubleError(err)
+			return run(cmd.Context(), flags, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	exit.TroubleOnUsage(cmd)
 	flags.AddToCommand(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.Once, "once", false, "compare once, print the result and exit")
@@ -71,5 +64,5 @@ of a processor.`,
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "`time` that --once waits for the API server; 0 means forever")
 	f.StringVar(&o.ServeAddress, "serve-address", "127.0.0.1:10349",
 		"`address` and port of /metrics, /readyz and /livez, which must not be those of kube-proxy; empty serves nothing")
-	return cmd
+	return exit.TroubleOnError(cmd)
 }

@@ -46,9 +46,8 @@ could be asked, or not the API server. Notices are no problems.`,
 		Example: `  kubectl vmap status
   kubectl vmap status --node node-1
   kubectl vmap status -o json | jq '.items[] | select(.lag.services > 0) | .node'`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return output.Table.Check(format) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, from, format, lag) },
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, from, format, lag) },
 	}
 	output.Table.AddFlag(cmd, &format)
 	from.AddFlags(cmd)
@@ -57,6 +56,9 @@ could be asked, or not the API server. Notices are no problems.`,
 
 // run prints the rows of nodes. The error has the exit code.
 func run(cmd *cobra.Command, from nodes.Nodes, format string, lag LagReader) error {
+	if err := output.Table.Check(format); err != nil {
+		return err
+	}
 	list, err := from.Find(cmd.Context())
 	if err != nil {
 		return err
