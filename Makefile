@@ -170,7 +170,7 @@ lint: $(LINT) ## formatting, the rules of .golangci.yml, and words that have a s
 lines: ## how much ships, tests it, is testdata, and how many words documents have
 	@.ci/lines
 
-docs: ## update the listings in docs/design.md
+docs: ## update the listings in docs/design.md, and the pictures in docs/pictures
 	go test -count=1 ./integration/docs -update
 
 man: ## generate the manual pages in deploy/man from the commands' help texts

@@ -1,6 +1,7 @@
 // Package docs compares the listings in docs/design.md with the golden files that they are taken
 // from, which are nft's own listings of what the kernel holds, so that the page cannot differ from
-// the rule set. With -update it rewrites them.
+// the rule set. With -update it rewrites them. It does the same for the pictures of docs/pictures and
+// the texts that they are drawn from.
 //
 // The place of a listing is a comment that names a golden of integration/ruleset and the
 // objects to list, in the order of the page, and a comment that ends it:
@@ -20,7 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "rewrite the listings in docs/design.md")
+var update = flag.Bool("update", false, "rewrite the listings in docs/design.md, and the pictures")
 
 var place = regexp.MustCompile(`(?s)(<!-- listing: (\S+) (.*?) -->\n)(.*?)(<!-- end -->)`)
 
