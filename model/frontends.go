@@ -137,7 +137,8 @@ func AffinityTimeout(t time.Duration) time.Duration {
 func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
-		Affinity: AffinityTimeout(p.Affinity), Hold: p.Hold, ScaleToZero: p.ScaleToZero, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
+		Affinity: AffinityTimeout(p.Affinity), Hold: p.Hold, ScaleToZero: p.ScaleToZero,
+		Scheduler:     cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks).ifOn(),
 		Avoided:       lists.avoided,
 	}

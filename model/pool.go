@@ -86,8 +86,8 @@ func (p *Pool) equal(o *Pool) bool {
 // does not own it: whether it is of the same Service and maps to the same chain, whose name has
 // the affinity timeout.
 func (p *Pool) equalForSharers(o *Pool) bool {
-	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity && p.Hold == o.Hold &&
-		p.ScaleToZero == o.ScaleToZero &&
+	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
+		p.Hold == o.Hold && p.ScaleToZero == o.ScaleToZero &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

@@ -74,7 +74,7 @@
 //	local-services           daddr . proto . dport : verdict               the same for others, policy Local
 //	node-ports               proto . dport : verdict                       node ports
 //	local-node-ports         proto . dport : verdict                       the same for others, policy Local
-//	no-endpoint-services     daddr . proto . dport : verdict               frontends without endpoints: reject, drop or hold
+//	no-endpoint-services     daddr . proto . dport : verdict               without endpoints: reject, drop or hold
 //	no-endpoint-node-ports   proto . dport : verdict                       the same for node ports
 //	service-ips              daddr . proto . dport : address               the ClusterIP behind an external address
 //	node-port-service-ips    proto . dport : address                       the ClusterIP behind a node port
@@ -92,7 +92,7 @@
 //	affinity                 client . daddr . proto . dport : number       by packets: remembered clients
 //	connections              original daddr . proto . original dport . daddr . dport  by packets: counters
 //	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
-//	held                     daddr . proto . dport                         by packets: frontends whose connections are held
+//	held                     daddr . proto . dport                         by packets: frontends that held connections
 //	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //

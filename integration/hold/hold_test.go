@@ -62,7 +62,9 @@ type client struct {
 	daemon.Transport
 }
 
-func (c client) String() string { return fmt.Sprintf("%s to %s over %s", c.host.Name, c.kind, c.Transport) }
+func (c client) String() string {
+	return fmt.Sprintf("%s to %s over %s", c.host.Name, c.kind, c.Transport)
+}
 
 // clients are a pod, the node and a host outside, each at every frontend over every transport.
 func (s *scene) clients() (all []client) {

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	stdsync "sync"
@@ -31,15 +32,7 @@ type Tracking interface {
 	EachTranslated(begin func(), fn func(conntrack.Entry)) error
 }
 
-// A ServiceDemand is the demand for a Service that may be scaled to zero, as far as this node sees it:
-// clients that wait, and active connections that the node translates. It is at least one for
-// [nft.HeldTime] after the last held packet.
-type ServiceDemand struct {
-	Service model.ServiceName
-	Demand  int
-}
-
-// demand is the demand for Services. All but list is used by the goroutine of [Hold].
+// demand is the demand for Services. All but each is used by the goroutine of [Hold].
 type demand struct {
 	frontends map[model.Match]model.ServiceName // of Services that may be scaled to zero
 	peak      int
@@ -48,7 +41,7 @@ type demand struct {
 	pace      throttle.Throttle // of reads of connection tracking
 
 	mu   stdsync.Mutex
-	last []ServiceDemand
+	last map[model.ServiceName]int
 }
 
 func newDemand() demand {
@@ -112,19 +105,21 @@ func (d *demand) publish(now time.Time, waiting map[model.ServiceName]int) {
 	for s := range d.held {
 		all[s] = max(all[s], 1)
 	}
-	list := make([]ServiceDemand, 0, len(all))
-	for s, n := range all {
-		list = append(list, ServiceDemand{s, n})
-	}
-	slices.SortFunc(list, func(a, b ServiceDemand) int { return a.Service.Compare(b.Service) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = list
+	d.last = all
 }
 
-// list returns the demand that was published last, by Service. It may be called at any time.
-func (d *demand) list() []ServiceDemand {
+// each returns the demand that was published last, by Service. It may be called at any time.
+func (d *demand) each() iter.Seq2[model.ServiceName, int] {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
+	last := d.last // which is not changed
+	d.mu.Unlock()
+	return func(yield func(model.ServiceName, int) bool) {
+		for _, s := range slices.SortedFunc(maps.Keys(last), model.ServiceName.Compare) {
+			if !yield(s, last[s]) {
+				return
+			}
+		}
+	}
 }

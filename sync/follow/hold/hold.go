@@ -17,6 +17,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -121,9 +122,10 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 	return r.list, errors.Join(err, r.err)
 }
 
-// Demand returns the demand for Services that may be scaled to zero, by Service. It may be called at
-// any time.
-func (h *Hold) Demand() []ServiceDemand { return h.demand.list() }
+// Demand returns the demand for Services that may be scaled to zero, as far as this node sees it, by
+// Service: clients that wait, and active connections that the node translates. It is at least one for
+// [nft.HeldTime] after the last held packet. Demand may be called at any time.
+func (h *Hold) Demand() iter.Seq2[model.ServiceName, int] { return h.demand.each() }
 
 // clients counts the clients of each pool without an endpoint.
 func (h *Hold) clients() (counts map[*pool]int, err error) {

@@ -234,9 +234,9 @@ func TestDemand(t *testing.T) {
 			t.Helper()
 			r.after(after, 0)
 			var got []int
-			for _, d := range r.hold.Demand() {
-				if got = append(got, d.Demand); d.Service != (model.ServiceName{Namespace: "shop", Name: "web"}) {
-					r.Errorf("demand for %s", d.Service)
+			for s, n := range r.hold.Demand() {
+				if got = append(got, n); s != (model.ServiceName{Namespace: "shop", Name: "web"}) {
+					r.Errorf("demand for %s", s)
 				}
 			}
 			if !slices.Equal(got, want) {
