@@ -13,7 +13,7 @@ import (
 func TestConfigure(t *testing.T) {
 	const (
 		kubeconfig = "kind: Config\nclusters:\n- cluster:\n    server: https://api.example.org:6443"
-		config     = "kind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nmode: \"\""
+		config     = "kind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nconntrack:\n  maxPerCore: 0\nmode: \"\"\noomScoreAdj: null"
 	)
 	for name, c := range map[string]struct {
 		keys        map[string]string
@@ -21,7 +21,7 @@ func TestConfigure(t *testing.T) {
 	}{
 		"of kubeadm": {
 			keys: map[string]string{"kubeconfig.conf": kubeconfig, "config.conf": config},
-			out:  "deploy/site/kubeconfig.conf:\n  kind: Config\n  clusters:\n  - cluster:\n      server: https://api.example.org:6443\ndeploy/site/config.conf:\n  kind: KubeProxyConfiguration\n  clusterCIDR: 10.244.0.0/16\n",
+			out:  "deploy/site/kubeconfig.conf:\n  kind: Config\n  clusters:\n  - cluster:\n      server: https://api.example.org:6443\ndeploy/site/config.conf:\n  kind: KubeProxyConfiguration\n  clusterCIDR: 10.244.0.0/16\n  conntrack:\n    maxPerCore: 0\n  oomScoreAdj: -997\n",
 		},
 		"without kubeconfig": {keys: map[string]string{"config.conf": config}, failed: `kubeconfig.conf has no line "server:"`},
 		"without a server":   {keys: map[string]string{"kubeconfig.conf": "kind: Config", "config.conf": config}, failed: `kubeconfig.conf has no line "server:"`},
@@ -62,7 +62,7 @@ func TestConfigure(t *testing.T) {
 				t.Errorf("%v: printed %q, want %q", err, out, c.out)
 			}
 			for file, text := range got {
-				if text != c.keys[file]+"\n" {
+				if text != strings.ReplaceAll(c.keys[file], "oomScoreAdj: null", "oomScoreAdj: -997")+"\n" {
 					t.Errorf("%s: %q", file, text)
 				}
 			}
