@@ -36,14 +36,14 @@ GREMLINS := .cache/bin/gremlins
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 96
 # The modules beside that of the top, without integration/otherprograms/metallb and
-# integration/e2e, which take minutes to build and which only `make beside` and `make e2e` need.
+# integration/e2e, which take minutes to build and which only `make beside`, `make e2e` and `make move` need.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
 BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeout 2h
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help demo wake build modules tools test unit integration cluster page soak beside e2e test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help demo wake build modules tools test unit integration cluster page soak beside e2e move test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,11 @@ e2e: ## upstream's e2e tests of SIG Network, or those of FOCUS, on a cluster of 
 	@.ci/setup ip jq
 	@.ci/cluster
 	FOCUS='$(FOCUS)' integration/e2e/run
+
+move: ## README's quick start, there and back, on three nodes with traffic and kube-proxy in MODE (iptables) (root)
+	@.ci/setup ip jq
+	@.ci/cluster
+	MODE='$(MODE)' integration/e2e/move
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
 ifeq ($(ARCH),amd64)

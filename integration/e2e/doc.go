@@ -3,10 +3,15 @@
 //
 //	build    what is not there yet: kubelet, kubeadm, upstream's tests, images
 //	cluster  a node is a chroot of Debian with containerd and kubelet, in namespaces of its own;
-//	         kubeadm installs the cluster, without kube-proxy
+//	         kubeadm installs the cluster, without kube-proxy for these tests
 //	install  kube-vmap's image and manifests, by the commands of deploy/README.md
 //	tests    which of upstream's tests run, except those of the file exceptions
 //
-// The package is compiled as their program; its folders dns and loadbalancer are what a cluster
-// has beside a Service proxy. It is a module of its own: it needs most of Kubernetes.
+// `make move` is README's quick start, there and back, in such a cluster of three nodes with kube-proxy:
+//
+//	move     types the commands of README, and counts connections that fail meanwhile
+//
+// The package is compiled as the program of upstream's tests; its folders dns and loadbalancer are
+// what a cluster has beside a Service proxy, traffic is the clients and the server of `make move`. It
+// is a module of its own: it needs most of Kubernetes.
 package e2e
