@@ -61,7 +61,7 @@ build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go -C cmd/kubectl-vmap build -ldflags '-X main.version=$(VERSION)' -o ../../bin/kubectl-vmap .
 
 modules: ## download the modules that the build, the tests and the tools need
-	@for module in . $(MODULES) .ci/lint .ci/mutants; do go -C $$module mod download || exit; done
+	@for module in . $(MODULES) .ci/licenses .ci/lint .ci/mutants; do go -C $$module mod download || exit; done
 
 tools: $(LINT) ## build the linter, and the control plane that tests run
 	@.ci/cluster

@@ -46,6 +46,15 @@ func checkAssets(t *testing.T, out string) {
 		}
 	}
 	checkChart(t, unpack(t, filepath.Join(out, "kube-vmap-"+version[1:]+".tgz")))
+	for _, arch := range strings.Fields(*arch) {
+		texts := unpack(t, filepath.Join(out, "kube-vmap-linux-"+arch+"-licenses.tar.gz"))
+		texts["kube-vmap"] = read(t, out, "kube-vmap-linux-"+arch)
+		checkLicenses(t, texts, "kube-vmap")
+		for _, system := range strings.Fields(*system) {
+			program := map[bool]string{false: "kubectl-vmap", true: "kubectl-vmap.exe"}[system == "windows"]
+			checkLicenses(t, unpack(t, filepath.Join(out, "kubectl-vmap-"+system+"-"+arch+".tar.gz")), program)
+		}
+	}
 }
 
 // checkChart checks that the chart has the files that its templates read, and the version.

@@ -3,12 +3,15 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"flag"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,7 +60,8 @@ func TestImage(t *testing.T) {
 		for _, system := range strings.Fields(*system) {
 			want = append(want, "kubectl-vmap-"+system+"-"+arch+".tar.gz")
 		}
-		want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
+		want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch,
+			"kube-vmap-linux-"+arch+"-licenses.tar.gz")
 	}
 	if files := filesIn(t, out); !slices.Equal(files, slices.Sorted(slices.Values(want))) {
 		t.Fatalf("files %v, want %v", files, want)
@@ -130,7 +134,7 @@ func checkLayout(t *testing.T, path string) {
 	}
 }
 
-// checkImage checks the configuration, and that the binary is the only file.
+// checkImage checks the configuration and the files, which are the binary and license texts.
 func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 	t.Helper()
 	if err := validate.Image(image); err != nil {
@@ -161,19 +165,55 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%d layers, %v; want 1", len(layers), err)
 	}
-	files, err := layers[0].Uncompressed()
+	content, err := layers[0].Uncompressed()
 	must(t, err)
-	archive := tar.NewReader(files)
-	header, err := archive.Next()
+	files := map[string]string{}
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		executable := header.Name == "kube-vmap" || header.Typeflag == tar.TypeDir
+		if executable != (header.Mode == 0o555) || !executable && header.Mode != 0o444 ||
+			header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(created, 0)) {
+			t.Errorf("a file is %+v", header)
+		}
+		text, err := io.ReadAll(archive)
+		must(t, err)
+		if header.Typeflag == tar.TypeReg {
+			files[header.Name] = string(text)
+		}
+	}
+	if files["kube-vmap"] != binary {
+		t.Error("kube-vmap is not the binary")
+	}
+	checkLicenses(t, files, "kube-vmap")
+}
+
+// checkLicenses checks that there is a license text for each module that is linked into a program, and
+// for Go's library, and nothing else.
+func checkLicenses(t *testing.T, files map[string]string, program string) {
+	t.Helper()
+	info, err := buildinfo.Read(strings.NewReader(files[program]))
 	must(t, err)
-	if header.Name != "kube-vmap" || header.Mode != 0o555 || header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(created, 0)) {
-		t.Errorf("the file is %+v", header)
+	modules := []string{"std"}
+	for _, module := range info.Deps {
+		if module.Replace == nil { // in the plugin, kube-vmap itself
+			modules = append(modules, module.Path)
+		}
 	}
-	if content, err := io.ReadAll(archive); err != nil || string(content) != binary {
-		t.Errorf("it is not the binary: %v", err)
+	for _, module := range modules {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(name string) bool {
+			return strings.HasPrefix(name, "licenses/"+module+"/") && strings.Contains(path.Base(name), "LICENSE")
+		}) {
+			t.Errorf("%s: no license text of %s", program, module)
+		}
 	}
-	if next, err := archive.Next(); !errors.Is(err, io.EOF) {
-		t.Errorf("more than one file: %+v, %v", next, err)
+	for name := range files {
+		if module, found := strings.CutPrefix(name, "licenses/"); found && !slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(module, m+"/") }) {
+			t.Errorf("%s: %s is of no module", program, name)
+		}
 	}
 }
 

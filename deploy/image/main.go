@@ -1,5 +1,5 @@
-// Command image packs layers with the static binary of kube-vmap as container images, from
-// scratch and without a container engine or a registry; .ci/image builds them and runs it.
+// Command image packs layers with the static binary of kube-vmap and the license texts of its modules
+// as container images, from scratch and without a container engine or a registry; .ci/image builds them and runs it.
 //
 //	ARCH.tar (a layer) --> image --+--> OUT/kube-vmap-ARCH.tar, for docker load
 //	                               +--> OUT/layout, the OCI layout of all of them
@@ -89,7 +89,7 @@ func (r release) write(out string, layers []string) error {
 	return report(tags[0].String(), all)
 }
 
-// newImage returns an image with a layer that holds the binary alone.
+// newImage returns an image with one layer.
 func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) {
 	layer, err := tarball.LayerFromFile(path, tarball.WithMediaType(types.OCILayer),
 		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
