@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
 	eventsv1 "k8s.io/api/events/v1"
@@ -48,6 +49,11 @@ type Client struct {
 	events rest.Interface
 }
 
+// dropManagedFields is a parameter of accepted types. API servers of Kubernetes 1.38 with the feature gate
+// ManagedFieldsOptOut send objects without managedFields, which nothing here reads; all others ignore it.
+// https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5958-client-opt-out-managedfields
+const dropManagedFields = ";drop=metadata.managedFields"
+
 // NewClient returns a client. It does not connect yet.
 func NewClient(c ClientConfig) (*Client, error) {
 	config, err := c.restConfig()
@@ -55,10 +61,9 @@ func NewClient(c ClientConfig) (*Client, error) {
 		return nil, err
 	}
 	config.QPS, config.Burst = c.QPS, int(c.Burst)
-	config.ContentType, config.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
-	if config.ContentType == "" {
-		config.ContentType = runtime.ContentTypeProtobuf
-	}
+	config.ContentType = cmp.Or(c.ContentType, runtime.ContentTypeProtobuf)
+	accept := cmp.Or(c.AcceptContentTypes, config.ContentType+",*/*")
+	config.AcceptContentTypes = strings.ReplaceAll(accept, ",", dropManagedFields+",") + dropManagedFields
 	config.UserAgent = c.UserAgent
 	client, err := ClientFor(config)
 	if err != nil {

@@ -45,6 +45,10 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 		"kubeconfig and master": clientConfig(kubeconfig(t, "https://192.0.2.1"), secure.URL),
 	} {
 		t.Run(name, func(t *testing.T) {
+			accept := "application/vnd.kubernetes.protobuf;drop=metadata.managedFields,*/*;drop=metadata.managedFields"
+			if c.Kubeconfig == "" {
+				c.AcceptContentTypes, accept = "application/json", "application/json;drop=metadata.managedFields"
+			}
 			c.UserAgent = "kube-vmap/test"
 			client, err := cluster.NewClient(c)
 			if err != nil {
@@ -55,8 +59,8 @@ func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 			if got := r.Header.Get("User-Agent"); got != c.UserAgent {
 				t.Errorf("the user agent is %q", got)
 			}
-			if got := r.Header.Get("Accept"); !strings.HasPrefix(got, "application/vnd.kubernetes.protobuf") {
-				t.Errorf("it accepts %q", got)
+			if got := r.Header.Get("Accept"); got != accept {
+				t.Errorf("it accepts %q, want %q", got, accept)
 			}
 			want := ""
 			if c.Kubeconfig != "" {
