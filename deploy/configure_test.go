@@ -21,7 +21,14 @@ func TestConfigure(t *testing.T) {
 	}{
 		"of kubeadm": {
 			keys: map[string]string{"kubeconfig.conf": kubeconfig, "config.conf": config},
-			out:  "deploy/site/kubeconfig.conf:\n  kind: Config\n  clusters:\n  - cluster:\n      server: https://api.example.org:6443\ndeploy/site/config.conf:\n  kind: KubeProxyConfiguration\n  clusterCIDR: 10.244.0.0/16\n  conntrack:\n    maxPerCore: 0\n  oomScoreAdj: -997\n",
+			out: "deploy/site/kubeconfig.conf:\n  kind: Config\n  clusters:\n  - cluster:\n      server: https://api.example.org:6443\n" +
+				"deploy/site/config.conf:\n  kind: KubeProxyConfiguration\n  clusterCIDR: 10.244.0.0/16\n" +
+				"  conntrack:\n    maxPerCore: 0\n  oomScoreAdj: -997\n",
+		},
+		"health on loopback": {
+			keys: map[string]string{"kubeconfig.conf": "server: https://api.example.org", "config.conf": "kind: KubeProxyConfiguration\nhealthzBindAddress: 127.0.0.1:10256"},
+			out: "deploy/site/kubeconfig.conf:\n  server: https://api.example.org\ndeploy/site/config.conf:\n  kind: KubeProxyConfiguration\n  healthzBindAddress: 127.0.0.1:10256\n" +
+				"healthzBindAddress is 127.0.0.1:10256: the probes must follow (\"Probes\" in deploy/README.md)\n",
 		},
 		"without kubeconfig": {keys: map[string]string{"config.conf": config}, failed: `kubeconfig.conf has no line "server:"`},
 		"without a server":   {keys: map[string]string{"kubeconfig.conf": "kind: Config", "config.conf": config}, failed: `kubeconfig.conf has no line "server:"`},
