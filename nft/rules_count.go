@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/expr"
 )
 
 // Connections are counted where their packets have the endpoint as destination: in hooks of
@@ -72,8 +72,8 @@ func withPorts() Statement {
 	return Statement{
 		Text:      "meta l4proto { " + strings.Join(names, ", ") + " }",
 		Protocols: model.Protocols[:],
-		Expressions: []any{
-			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
+		Expressions: []expr.Any{
+			&expr.Meta{Key: unix.NFT_META_L4PROTO, Register: regValue},
 			&expr.Lookup{SourceRegister: regValue, SetName: anonymousSet},
 		},
 	}
@@ -88,7 +88,7 @@ func count(id SetID) Statement {
 		sets: []SetID{id},
 		Expressions: append(load, &expr.Dynset{
 			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_ADD,
-			Exprs: []expr.Any{&expr.Counter{}},
+			Counter: true,
 		}),
 	}
 }
@@ -115,6 +115,6 @@ func (c Counter) String() string {
 func countIn(c Counter) Statement {
 	return Statement{
 		Text:        fmt.Sprintf("counter name %q", c),
-		Expressions: []any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: c.String()}},
+		Expressions: []expr.Any{&expr.NamedCounter{Name: c.String()}},
 	}
 }
