@@ -180,7 +180,7 @@ func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 		p.t.Fatal(err)
 	}
 	out := daemon.Run(p.t, p.host, "status")
-	if out.ExitCode != 1 || !strings.Contains(out.Stdout, "TAKE-OVER     returned\n") || strings.Count(out.Stdout, "PROBLEM") != 1 {
+	if out.ExitCode != 1 || !strings.Contains(out.Stdout, "TAKE-OVER   returned\n") || strings.Count(out.Stdout, "PROBLEM") != 1 {
 		p.t.Errorf("the status is %s", out)
 	}
 	if out := daemon.Run(p.t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 {
