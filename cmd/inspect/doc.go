@@ -21,8 +21,8 @@
 // nodestatus/client has its paths, and cmd/kube-vmap/serve the server. Packages exit and output
 // have the exit codes and output formats of commands.
 //
-// A command that reads nodes is written once, for this node and for those of a cluster: package nodes
-// has what both are to it.
+// A command that reads nodes is written once, for this node and for a cluster: package nodes has what
+// both are to it.
 //
 // Packages nodes, nodestatus, findings, get, page, exit, output, schema and explain/answer import nothing
 // of the node, and build for other platforms, too: programs that ask nodes from elsewhere share

@@ -45,8 +45,8 @@ func Code(err error) int {
 	return 1
 }
 
-// TroubleOnError makes all errors of a command [Trouble] that have no exit code of their own, those of
-// its arguments and flags included: for commands whose exit code 1 is an answer.
+// TroubleOnError makes all errors of a command [Trouble] that have no exit code of their own, also of
+// arguments and flags: for commands whose exit code 1 is a result.
 func TroubleOnError(cmd *cobra.Command) *cobra.Command {
 	trouble := func(err error) error {
 		if coded := (*Error)(nil); err == nil || errors.As(err, &coded) {

@@ -13,12 +13,11 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// severityUnknown is that of a node which could not be read; the others are those of
-// package nodestatus.
-const severityUnknown = "Unknown"
-
-// severityAbsent is that of a node without a pod of kube-vmap.
-const severityAbsent = "Absent"
+// Severities of nodes, in addition to those of package nodestatus.
+const (
+	severityUnknown = "Unknown" // it could not be read
+	severityAbsent  = "Absent"  // it has no pod of kube-vmap
+)
 
 // A Row is the state of one node.
 type Row struct {

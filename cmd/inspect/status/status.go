@@ -141,7 +141,7 @@ known. With -o json or yaml it is 0 if there is an answer.`,
 	return exit.TroubleOnError(cmd)
 }
 
-// writeDocument writes a document or its tally. Programs read the JSON, so that is in one line.
+// writeDocument writes a document or its tally. JSON is for programs: it is one line.
 func writeDocument(w io.Writer, format string, d *nodestatus.Document, tally bool) error {
 	var value any = d
 	if tally {

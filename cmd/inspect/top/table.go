@@ -26,8 +26,8 @@ type Row struct {
 	nodestatus.Traffic
 
 	Endpoints nodestatus.Addresses `json:"endpoints,omitzero"`
-	// State is that of the node with the worst one, and Problem the first one there. Of an endpoint it
-	// is why it gets no connections.
+	// State is the worst one on a node, and Problem the first one there. For an endpoint State is why it
+	// gets no connections.
 	State    string `json:"state"`
 	Severity string `json:"severity"`
 	Problem  string `json:"problem,omitempty"`

@@ -130,11 +130,11 @@ func NewCommand(from nodes.Nodes, program string, interval time.Duration) *cobra
 		Use:   "top [-n NAMESPACE] [--sort COLUMN] [-w]",
 		Short: "Print connection counts of Services or endpoints",
 		Long: `Print new connections per second and active connections of each Service, or with --endpoints
-of each endpoint: once, over one interval, or with -w again after each. kube-vmap top has
-those of this node, kubectl vmap top adds up all nodes or those of --node.
+of each endpoint: once, over one interval, or with -w again after each. kube-vmap top shows
+this node, kubectl vmap top adds up all nodes, or the ones that --node names.
 
-A connection is counted on the node that translates it: that of the client, or the one
-that a client outside connects to. In a cluster, each query runs a command on every node,
+A connection is counted on the node that translates it: the client's, or the one that a
+client outside connects to. In a cluster, each query runs a command on every node,
 and the pause before the next one is at least as long as it took. Nodes that do not answer
 are named on stderr, and their connections are missing; with -w they are asked again after
 30 s, or immediately if no other node answers.

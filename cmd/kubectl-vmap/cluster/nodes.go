@@ -20,8 +20,8 @@ type Nodes struct {
 	all      bool
 }
 
-// Nodes returns those of the flags' cluster; whenNone describes which ones a command reads unless the
-// user chooses some.
+// Nodes returns the nodes of the flags' cluster; whenNone describes which ones a command reads if the
+// user chooses none.
 func (f *Flags) Nodes(whenNone string) *Nodes { return &Nodes{Flags: f, whenNone: whenNone} }
 
 // AddFlags adds the flags --node and --all-nodes.

@@ -1,5 +1,5 @@
-// Package archive writes the archives of bundles: those of a node, and those of a cluster, in which
-// each node has a folder.
+// Package archive writes the archives of bundles, of a node or of a cluster. In one of a cluster each
+// node has a folder.
 package archive
 
 import (
