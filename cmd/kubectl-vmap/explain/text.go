@@ -38,8 +38,8 @@ func (r *Report) Text(steps bool) string {
 	for _, s := range r.Silent {
 		silences = append(silences, s.Node+": "+s.Why)
 	}
-	list(&b, "Nodes know something else about the Service than the API server:", differences)
-	list(&b, "No answer, or not to everything:", silences)
+	answer.List(&b, "Nodes know something else about the Service than the API server:", differences)
+	answer.List(&b, "No answer, or not to everything:", silences)
 	for _, block := range r.blocks((*Way).text, (*Way).form) {
 		fmt.Fprintf(&b, "\nPath of %s:\n%s", block.title(), block.text)
 	}
@@ -48,7 +48,7 @@ func (r *Report) Text(steps bool) string {
 			r.Ways[i].steps(&b)
 		}
 	}
-	list(&b, "Notes:", r.Notes)
+	answer.List(&b, "Notes:", r.Notes)
 	return output.CleanText(b.String())
 }
 
@@ -99,19 +99,6 @@ func (d Difference) String() string {
 	}
 	return d.Node + " " + d.Text + " (" + d.Lag + ")"
 }
-
-func list(b *strings.Builder, title string, lines []string) {
-	if len(lines) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s\n", title)
-	for _, l := range lines {
-		fmt.Fprintf(b, "  %s\n", indent(l))
-	}
-}
-
-// indent indents the further lines of a text.
-func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
 // some returns the first of a list, and how many more there are.
 func some(list []string) string { return nodestatus.JoinFirst(list, len(list), maxNamed) }
@@ -202,9 +189,9 @@ func place(table, chain, reason string) string {
 
 // head returns the verdict with its causes.
 func (w *Way) head() string {
-	text := "  " + indent(strings.ToUpper(w.Verdict[:1])+w.Verdict[1:]) + "\n"
+	text := "  " + answer.Indent(strings.ToUpper(w.Verdict[:1])+w.Verdict[1:]) + "\n"
 	for _, c := range w.Causes {
-		text += "  - " + indent(c.String()) + "\n"
+		text += "  - " + answer.Indent(c.String()) + "\n"
 	}
 	return text
 }
@@ -223,7 +210,7 @@ func (w *Way) text() string {
 		if len(a.Outcomes) > 1 {
 			share = fmt.Sprintf("%.4g%% ", o.Probability*100)
 		}
-		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, indent(a.Sentence(o)))
+		fmt.Fprintf(b, "  %s: %s%s\n", w.Client.Node, share, answer.Indent(a.Sentence(o)))
 	}
 	w.endpointsText(b)
 	return b.String()
@@ -233,7 +220,7 @@ func (w *Way) text() string {
 func (w *Way) steps(b *strings.Builder) {
 	for _, n := range w.answers() {
 		fmt.Fprintf(b, "\nRules on %s for %s -> %s/%s:\n  %s\n", n.Node, w.From, w.To, w.Protocol,
-			strings.TrimSpace(indent(n.Answer.Text())))
+			strings.TrimSpace(answer.Indent(n.Answer.Text())))
 	}
 }
 
@@ -274,7 +261,7 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		case like != "":
 			b.WriteString(": like " + like)
 		default:
-			b.WriteString(": " + answer.ArrivalText(e.Arrives) + ": " + indent(e.Why))
+			b.WriteString(": " + answer.ArrivalText(e.Arrives) + ": " + answer.Indent(e.Why))
 			printed[e.Why] = e.At()
 		}
 		b.WriteString("\n")

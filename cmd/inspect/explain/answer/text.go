@@ -29,14 +29,14 @@ func (a *Answer) Text() string {
 	replies(&b, a, a.Outcomes)
 	a.responses(&b)
 	a.connections(&b)
-	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
-	list(&b, "Not certain:", a.Doubts)
+	List(&b, "The tables are not as kube-vmap writes them:", a.Faults)
+	List(&b, "Not certain:", a.Doubts)
 	if len(a.Doubts) > 0 {
 		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
 	}
-	list(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
+	List(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
 		"ip6tables-legacy-save):", a.NotFollowed)
-	list(&b, "From the running kube-vmap:", a.Hints)
+	List(&b, "From the running kube-vmap:", a.Hints)
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}
@@ -316,15 +316,19 @@ func (c *Connection) line() string {
 
 func seconds(n int) string { return (time.Duration(n) * time.Second).String() }
 
-func list(b *strings.Builder, title string, lines []string) {
+// List prints a title and indented lines; nothing without lines.
+func List(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
 	for _, l := range lines {
-		fmt.Fprintf(b, "  %s\n", l)
+		fmt.Fprintf(b, "  %s\n", Indent(l))
 	}
 }
+
+// Indent indents the further lines of a text.
+func Indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
 // text prints what the answer does not cover, and where to run the command instead.
 func (e *Elsewhere) text(b *strings.Builder, a *Answer) {
