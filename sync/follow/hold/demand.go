@@ -35,10 +35,11 @@ type Tracking interface {
 // demand is the demand for Services. All but each is used by the goroutine of [Hold].
 type demand struct {
 	frontends map[model.Match]model.ServiceName // of Services that may be scaled to zero
-	peak      int
-	held      map[model.ServiceName]time.Time // when the last packet was held
-	active    map[model.ServiceName]int
-	pace      throttle.Throttle // of reads of connection tracking
+	services  map[model.ServiceName]int         // the numbers of these frontends
+	peaks     [2]int                            // of frontends and services
+	held      map[model.ServiceName]time.Time   // when the last packet was held
+	active    map[model.ServiceName]int         // zero if all connections have ended
+	pace      throttle.Throttle                 // of reads of connection tracking
 
 	mu   stdsync.Mutex
 	last map[model.ServiceName]int
@@ -46,17 +47,37 @@ type demand struct {
 
 func newDemand() demand {
 	return demand{
-		frontends: map[model.Match]model.ServiceName{}, held: map[model.ServiceName]time.Time{},
+		frontends: map[model.Match]model.ServiceName{}, services: map[model.ServiceName]int{},
+		held: map[model.ServiceName]time.Time{},
 		pace: throttle.Throttle{Factor: trackingFactor, Min: trackingPeriod, ProcessorTime: sync.ThreadCPUTime},
 	}
 }
 
 // apply follows a commit.
 func (d *demand) apply(c sync.Committed) {
-	follow.Update(d.frontends, c, func(f *model.Frontend, _ model.ServiceName, _ bool) (model.ServiceName, bool) {
-		return f.Service.ServiceName, f.Pool.ScaleToZero
-	}, func(model.Match, model.ServiceName) {})
-	d.frontends = model.Shrink(d.frontends, &d.peak)
+	follow.Update(d.frontends, c, func(f *model.Frontend, before model.ServiceName, known bool) (model.ServiceName, bool) {
+		now := f.Service.ServiceName
+		if f.Pool.ScaleToZero && (!known || now != before) {
+			d.services[now]++
+			if known {
+				d.release(before)
+			}
+		}
+		return now, f.Pool.ScaleToZero
+	}, func(_ model.Match, s model.ServiceName) { d.release(s) })
+	d.frontends, d.services = model.Shrink(d.frontends, &d.peaks[0]), model.Shrink(d.services, &d.peaks[1])
+	if len(d.frontends) == 0 {
+		d.publish(time.Time{}, nil)
+	}
+}
+
+// release takes a frontend from a Service, which has no demand after the last one.
+func (d *demand) release(s model.ServiceName) {
+	if d.services[s]--; d.services[s] == 0 {
+		delete(d.services, s)
+		delete(d.held, s)
+		delete(d.active, s)
+	}
 }
 
 // packet notes the time of a held packet.
@@ -75,14 +96,15 @@ func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) (err error) {
 	var active map[model.ServiceName]int
 	d.pace.Do(func() {
 		err = t.EachTranslated(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
-			if !e.Open {
-				return
-			}
 			to := model.Match{
 				Family: model.FamilyOf(e.Original.Addr()), Protocol: e.Protocol, Addr: e.Original.Addr(), Port: e.Original.Port(),
 			}
 			if _, service, found := model.Find(d.frontends, nodes, to); found {
-				active[service]++
+				n := active[service]
+				if e.Open {
+					n++
+				}
+				active[service] = n
 			}
 		})
 	})
@@ -103,7 +125,10 @@ func (d *demand) publish(now time.Time, waiting map[model.ServiceName]int) {
 	}
 	maps.DeleteFunc(d.held, func(_ model.ServiceName, at time.Time) bool { return now.Sub(at) >= demandTime })
 	for s := range d.held {
-		all[s] = max(all[s], 1)
+		all[s] += 0
+	}
+	for s, n := range all {
+		all[s] = max(n, 1)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -124,7 +124,8 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 
 // Demand returns the demand for Services that may be scaled to zero, as far as this node sees it, by
 // Service: clients that wait, and active connections that the node translates. It is at least one for
-// [nft.HeldTime] after the last held packet. Demand may be called at any time.
+// [nft.HeldTime] after the last held packet, and while connection tracking has a connection that has
+// ended: short ones begin and end between two reads. Demand may be called at any time.
 func (h *Hold) Demand() iter.Seq2[model.ServiceName, int] { return h.demand.each() }
 
 // clients counts the clients of each pool without an endpoint.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -269,10 +270,43 @@ func TestDemand(t *testing.T) {
 		}
 		expect(trackingPeriod+period, 2)
 		expect(time.Hour, 2)
+		r.tracked = r.tracked[2:3] // one that has ended
+		expect(trackingPeriod+period, 1)
 		r.tracked = nil
 		expect(trackingPeriod + period)
 		commit(model.VerdictHold)
 		expect(time.Hour)
+	})
+}
+
+// TestNoDemandForRemovedServices has a Service with demand that is deleted, or no longer scales to zero.
+func TestNoDemandForRemovedServices(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		sleeper := func(verdict model.Verdict) []model.Frontend {
+			all := r.service(to, "shop", "1", verdict)
+			all[0].Pool.ScaleToZero, all[0].Pool.Hold = true, time.Hour // both have the pool
+			return all
+		}
+		other := to
+		other.Port++
+		r.tracked = []conntrack.Entry{{Original: netip.AddrPortFrom(to.Addr, to.Port), Protocol: to.Protocol, Open: true}}
+		for _, remaining := range [][]model.Frontend{
+			nil, r.service(to, "shop", "1", model.VerdictHold), r.service(other, "shop", "2", model.VerdictHold),
+		} {
+			r.commit(sleeper(model.VerdictHold)...)
+			r.send(to)
+			r.after(trackingPeriod+period, 0)
+			if got := maps.Collect(r.hold.Demand()); len(got) != 1 {
+				r.Fatalf("demand %v, want one", got)
+			}
+			r.commit(remaining...)
+			<-time.After(2 * period)
+			synctest.Wait()
+			if got := maps.Collect(r.hold.Demand()); len(got) != 0 {
+				r.Errorf("demand %v, want none", got)
+			}
+			r.commit()
+		}
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 func (m *Metrics) AddDemand(each func() iter.Seq2[model.ServiceName, int]) {
 	m.registry.MustRegister(demandCollector{each, prometheus.NewDesc("kubevmap_service_demand",
 		"Clients that wait for an endpoint of a Service that may be scaled to zero, and its active connections, through "+
-			"this node; at least 1 for 90 s after the last packet of a client that waits.",
+			"this node; at least 1 for 90 s after the last packet of a client that waits, and while connection tracking "+
+			"has a connection that has ended.",
 		[]string{"service_namespace", "service_name"}, nil)})
 }
 
