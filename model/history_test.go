@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -158,19 +157,21 @@ func (h *history) event() {
 	}
 }
 
-// checkHoldOver checks the result when the hold of all pools is over, and ends it by Services that do
-// not hold.
+// checkHoldOver checks the result when the hold of all pools is over, and when it begins again.
 func (h *history) checkHoldOver() {
 	h.check()
-	h.now.holdOver = true
-	h.m.SetHoldOver(slices.Collect(maps.Keys(h.programmed)))
-	h.check()
-	for _, s := range h.now.services {
-		s.Hold = 0
-		h.setService(s)
+	var changes []HoldChange
+	for m := range h.programmed {
+		changes = append(changes, HoldChange{Key: m})
 	}
-	h.now.holdOver = false
-	h.check()
+	for _, over := range []bool{true, false} {
+		h.now.holdOver = over
+		for i := range changes {
+			changes[i].Over = over
+		}
+		h.m.ChangeHolds(changes)
+		h.check()
+	}
 }
 
 // checkUnresponsive checks the result while some pods are unresponsive.

@@ -1,12 +1,18 @@
 package model
 
-// SetHoldOver ends the hold of these pools, by key: their clients have waited for [Pool].Hold. New
-// connections get [VerdictReject] in place of [VerdictHold] until the cluster has an endpoint. Then
-// the pool is forgotten, and its next outage is held again.
-func (m *ServiceMap) SetHoldOver(keys []Match) {
-	for _, key := range keys {
-		if e := m.ownerOf(key); e != nil {
-			set(&e.holdOver, key, struct{}{}, true)
+// A HoldChange ends the hold of a pool, or begins it again.
+type HoldChange struct {
+	Key  Match // of the pool
+	Over bool
+}
+
+// ChangeHolds ends the hold of pools, or begins it again. If it is over, new connections get
+// [VerdictReject] in place of [VerdictHold] until the cluster has an endpoint. Then the pool is
+// forgotten, and its next outage is held again.
+func (m *ServiceMap) ChangeHolds(changes []HoldChange) {
+	for _, c := range changes {
+		if e := m.ownerOf(c.Key); e != nil {
+			set(&e.holdOver, c.Key, struct{}{}, c.Over)
 		}
 	}
 }

@@ -19,13 +19,18 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 				}
 			}
 		}
-		over := func() { m.SetHoldOver([]Match{webMatch(KindClusterIP, f, p)}) }
+		change := func(over bool) { m.ChangeHolds([]HoldChange{{webMatch(KindClusterIP, f, p), over}}) }
+		over := func() { change(true) }
 
 		expect("without endpoints", VerdictHold)
 		over()
 		expect("after the hold", VerdictReject)
 		m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold = time.Hour }))
 		expect("after another change", VerdictReject)
+		change(false)
+		expect("when it begins again", VerdictHold)
+		over()
+		expect("after the second hold", VerdictReject)
 		m.SetSlice(webSlice(f, p, ready(1)))
 		expect("with an endpoint", VerdictBalance)
 		over() // too late

@@ -33,8 +33,8 @@ type Config struct {
 	Shares <-chan []model.PoolShares
 	// Unresponsive delivers the unresponsive endpoints, from a follower.
 	Unresponsive <-chan []model.UnresponsiveEndpoints
-	// HoldOver delivers the keys of pools whose hold is over, from a follower.
-	HoldOver <-chan []model.Match
+	// Holds delivers which holds are over or begin again, from a follower.
+	Holds <-chan []model.HoldChange
 
 	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace
 	// that take more than a tenth of one processor are postponed.

@@ -136,8 +136,8 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 		case list := <-l.config.Unresponsive:
 			l.desired.services.SetUnresponsive(list)
 			l.signal(signalChange)
-		case keys := <-l.config.HoldOver:
-			l.desired.services.SetHoldOver(keys)
+		case changes := <-l.config.Holds:
+			l.desired.services.ChangeHolds(changes)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:
 			l.quarantine.retryAll()

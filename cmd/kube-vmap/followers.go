@@ -45,10 +45,11 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull,
 		}),
 	}
-	over := make(chan []model.Match)
-	p.loop.HoldOver = over
+	changes := make(chan []model.HoldChange)
+	p.loop.Holds = changes
 	holds := hold.New(hold.Config{
-		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Over: over, Recorder: recorder, Log: p.log,
+		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Changes: changes,
+		Recorder: recorder, Log: p.log,
 	})
 	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting

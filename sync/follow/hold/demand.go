@@ -55,8 +55,8 @@ func newDemand() demand {
 
 // apply follows a commit.
 func (d *demand) apply(c sync.Committed) {
-	follow.Update(d.frontends, c, func(f *model.Frontend, before model.ServiceName, known bool) (model.ServiceName, bool) {
-		now := f.Service.ServiceName
+	keep := func(f *model.Frontend, before model.ServiceName, known bool) (now model.ServiceName, keeps bool) {
+		now = f.Service.ServiceName
 		if f.Pool.ScaleToZero && (!known || now != before) {
 			d.services[now]++
 			if known {
@@ -64,7 +64,8 @@ func (d *demand) apply(c sync.Committed) {
 			}
 		}
 		return now, f.Pool.ScaleToZero
-	}, func(_ model.Match, s model.ServiceName) { d.release(s) })
+	}
+	follow.Update(d.frontends, c, keep, func(_ model.Match, s model.ServiceName) { d.release(s) })
 	d.frontends, d.services = model.Shrink(d.frontends, &d.peaks[0]), model.Shrink(d.services, &d.peaks[1])
 	if len(d.frontends) == 0 {
 		d.publish(time.Time{}, nil)

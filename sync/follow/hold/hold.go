@@ -4,7 +4,8 @@
 // records their frontends and clients (package nft, rules_hold.go). Clients send again, and meet the
 // endpoint once there is one. This follower reads which frontends have clients. When the first
 // packet of an outage is older than the hold, it reports the pool to the loop, and the kernel
-// rejects connections until the cluster has an endpoint.
+// rejects connections until the cluster has an endpoint. A Service that may be scaled to zero is held
+// again before its demand ends: without held packets it would never have an endpoint again.
 //
 // It also bounds how many frontends hold: of more than the kernel can record, the namespaces that
 // have more than their fair share reject connections instead.
@@ -63,8 +64,8 @@ type Kernel interface {
 type Config struct {
 	Kernel   Kernel
 	Tracking Tracking
-	// Over receives the keys of pools whose hold is over.
-	Over     chan<- []model.Match
+	// Changes receives which holds are over or begin again.
+	Changes  chan<- []model.HoldChange
 	Recorder sync.Recorder // nil means no events
 	Log      *slog.Logger
 }
@@ -163,6 +164,7 @@ func (h *Hold) Run(ctx context.Context) error {
 			h.applyCommits()
 			h.observe()
 			h.report(ctx, h.overdue(time.Now()), ReasonHoldOver)
+			h.send(ctx, h.resumable(time.Now()))
 		}
 		switch {
 		case len(h.frontends)+len(h.demand.frontends) == 0:
@@ -256,21 +258,28 @@ var notes = map[string]string{
 	ReasonWaiting: "clients wait for an endpoint",
 }
 
-// report ends the hold of pools. It waits while the loop is applying a batch.
+// report ends the hold of pools.
 func (h *Hold) report(ctx context.Context, over []*pool, reason string) {
 	if len(over) == 0 {
 		return
 	}
+	h.send(ctx, over)
 	services := sets.New[sync.Object]()
-	for some := range slices.Chunk(over, poolsAtOnce) {
-		keys := make([]model.Match, len(some))
-		for i, p := range some {
-			keys[i] = p.key
-			services.Insert(p.service)
-		}
-		sync.Send(ctx, h.Over, keys)
+	for _, p := range over {
+		services.Insert(p.service)
 	}
 	h.Log.Info("connections no longer held", "reason", reason, "services", services.Len(),
 		"service", over[0].name().String()) // the first one
 	sync.WarnServices(h.Recorder, services, reason, notes[reason])
+}
+
+// send tells the loop whether the hold of pools is over. It waits while the loop is applying a batch.
+func (h *Hold) send(ctx context.Context, pools []*pool) {
+	for some := range slices.Chunk(pools, poolsAtOnce) {
+		changes := make([]model.HoldChange, len(some))
+		for i, p := range some {
+			changes[i] = model.HoldChange{Key: p.key, Over: p.over}
+		}
+		sync.Send(ctx, h.Changes, changes)
+	}
 }

@@ -32,6 +32,7 @@ type rig struct {
 	failure  error
 	hold     *Hold
 	over     []model.Match
+	again    int // how often a hold began again
 	events   []string
 	log      strings.Builder
 }
@@ -49,15 +50,21 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
-					over := make(chan []model.Match)
-					r.hold = New(Config{Kernel: r, Tracking: r, Over: over, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					changes := make(chan []model.HoldChange)
+					r.hold = New(Config{Kernel: r, Tracking: r, Changes: changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
 					r.hold.pace.ProcessorTime = nil
 					go func() { _ = r.hold.Run(ctx) }()
 					go func() {
 						for {
 							select {
-							case keys := <-over:
-								r.over = append(r.over, keys...)
+							case list := <-changes:
+								for _, c := range list {
+									if c.Over {
+										r.over = append(r.over, c.Key)
+									} else {
+										r.again++
+									}
+								}
 							case <-ctx.Done():
 								return
 							}
@@ -276,6 +283,51 @@ func TestDemand(t *testing.T) {
 		expect(trackingPeriod + period)
 		commit(model.VerdictHold)
 		expect(time.Hour)
+	})
+}
+
+// TestSleeperHoldsAgain has a Service that scales to zero, and that nothing wakes within its hold.
+func TestSleeperHoldsAgain(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		commit := func(verdict model.Verdict) {
+			all := r.service(to, "shop", "1", verdict)
+			all[0].Pool.ScaleToZero = true // both have the pool
+			r.commit(all...)
+		}
+		expect := func(again, demand int) {
+			t.Helper()
+			if n := len(maps.Collect(r.hold.Demand())); r.again != again || n != demand {
+				r.Errorf("held again %d times, want %d; %d Services with demand, want %d", r.again, again, n, demand)
+			}
+		}
+		commit(model.VerdictHold)
+		for i := range 3 {
+			r.send(to)
+			r.after(11*time.Second, i+1)
+			commit(model.VerdictReject)
+			r.after(nft.HeldTime-15*time.Second, i+1)
+			expect(i, 1)
+			r.after(16*time.Second, i+1)
+			expect(i+1, 0)
+			commit(model.VerdictHold)
+			r.after(time.Hour, i+1) // no client waits
+			expect(i+1, 0)
+		}
+		r.send(to)
+		r.after(11*time.Second, 4)
+		commit(model.VerdictReject)
+		commit(model.VerdictBalance) // awake
+		r.after(time.Hour, 4)
+		expect(3, 0)
+		if n := len(r.hold.frontends) + len(r.hold.pools) + len(r.hold.ended); n > 0 {
+			r.Errorf("%d things remain", n)
+		}
+		r.commit(r.service(to, "shop", "1", model.VerdictReject)...)
+		r.after(time.Hour, 4)
+		expect(3, 0)
+		commit(model.VerdictReject) // it scales to zero from now on
+		r.after(nft.HeldTime+period, 4)
+		expect(4, 0)
 	})
 }
 

@@ -10,11 +10,12 @@ import (
 	"kube-vmap/sync/follow"
 )
 
-// outages are the pools without an endpoint whose connections the kernel holds.
+// outages are the pools without an endpoint whose connections the kernel holds, or held before.
 type outages struct {
-	frontends map[model.Match]*pool // those that hold
+	frontends map[model.Match]*pool // those that hold, or may again
 	pools     map[model.Match]*pool // of these frontends, by key
 	waiting   map[*pool]struct{}    // those that have clients, and are not over
+	ended     map[*pool]time.Time   // when the hold ended of those that hold again later
 	nodeAddrs model.NodeAddrs
 	peaks     [2]int // of frontends and pools
 }
@@ -27,7 +28,7 @@ type pool struct {
 	frontends int
 	began     time.Time // when this process learned of the outage
 	since     time.Time // when the first packet came, as far as it is known
-	over      bool      // this was reported
+	over      bool      // this was reported last
 
 	scaleToZero bool
 }
@@ -37,23 +38,30 @@ func (p *pool) name() model.ServiceName {
 }
 
 func newOutages() outages {
-	return outages{map[model.Match]*pool{}, map[model.Match]*pool{}, map[*pool]struct{}{}, nil, [2]int{}}
+	return outages{
+		frontends: map[model.Match]*pool{}, pools: map[model.Match]*pool{},
+		waiting: map[*pool]struct{}{}, ended: map[*pool]time.Time{},
+	}
 }
 
 // apply follows a commit.
 func (o *outages) apply(c sync.Committed, now time.Time) {
 	follow.Update(o.frontends, c, func(f *model.Frontend, before *pool, _ bool) (*pool, bool) {
-		if f.Verdict != model.VerdictHold {
+		over := f.Verdict == model.VerdictReject && f.Pool.Hold > 0
+		if f.Verdict != model.VerdictHold && !(over && f.Pool.ScaleToZero) {
 			return nil, false
 		}
 		p := o.pools[f.Pool.Key]
 		if p == nil || p.service.UID != f.Pool.UID {
 			s := f.Service
 			p = &pool{
-				key: f.Pool.Key, began: now,
+				key: f.Pool.Key, began: now, over: over,
 				service: sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID},
 			}
 			o.pools[p.key] = p
+			if over { // before the Service scaled to zero
+				o.ended[p] = now
+			}
 		}
 		if p.hold, p.scaleToZero = f.Pool.Hold, f.Pool.ScaleToZero; p != before {
 			p.frontends++
@@ -74,6 +82,7 @@ func (o *outages) release(p *pool) {
 		return
 	}
 	delete(o.waiting, p)
+	delete(o.ended, p)
 	if o.pools[p.key] == p {
 		delete(o.pools, p.key)
 	}
@@ -100,9 +109,25 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 			over = append(over, p)
 			p.over = true
 			delete(o.waiting, p)
+			if p.scaleToZero {
+				o.ended[p] = now
+			}
 		}
 	}
 	return sorted(over)
+}
+
+// resumable returns pools whose hold is over and begins again, once each. A Service that scales to
+// zero makes no demand without held packets. Its pools hold again as soon as earlier ones make none.
+func (o *outages) resumable(now time.Time) (again []*pool) {
+	for p, at := range o.ended {
+		if now.Sub(at) >= demandTime {
+			again = append(again, p)
+			p.over, p.began, p.since = false, now, time.Time{}
+			delete(o.ended, p)
+		}
+	}
+	return sorted(again)
 }
 
 // beyondShare returns pools that must not hold, once each, where more frontends of a family hold
@@ -113,13 +138,17 @@ func (o *outages) beyondShare() (over []*pool) {
 		return nil
 	}
 	for _, f := range model.Families {
-		counts := map[string]int{}
+		counts, sum := map[string]int{}, 0
 		var all []*pool
 		for _, p := range o.pools {
 			if p.key.Family == f && !p.over {
 				counts[p.service.Namespace] += p.frontends
+				sum += p.frontends
 				all = append(all, p)
 			}
+		}
+		if sum <= capacity {
+			continue
 		}
 		share := model.FairShare(capacity, slices.Collect(maps.Values(counts)))
 		used := map[string]int{}
