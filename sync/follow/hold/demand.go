@@ -39,6 +39,7 @@ type demand struct {
 	peaks     [2]int                            // of frontends and services
 	held      map[model.ServiceName]time.Time   // when the last packet was held
 	active    map[model.ServiceName]int         // zero if all connections have ended
+	err       error                             // of the last read of connection tracking
 	pace      throttle.Throttle                 // of reads of connection tracking
 
 	mu   stdsync.Mutex
@@ -89,14 +90,14 @@ func (d *demand) packet(of model.ServiceName, at time.Time) {
 }
 
 // readActive counts active connections, unless it was done shortly before. They count where they
-// are translated, so each counts once in the cluster.
-func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) (err error) {
+// are translated, so each counts once in the cluster. It returns the error of the last read.
+func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) error {
 	if d.pace.Remaining() > 0 {
-		return nil
+		return d.err
 	}
 	var active map[model.ServiceName]int
 	d.pace.Do(func() {
-		err = t.EachTranslated(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
+		d.err = t.EachTranslated(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
 			to := model.Match{
 				Family: model.FamilyOf(e.Original.Addr()), Protocol: e.Protocol, Addr: e.Original.Addr(), Port: e.Original.Port(),
 			}
@@ -109,10 +110,10 @@ func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) (err error) {
 			}
 		})
 	})
-	if err == nil {
+	if d.err == nil {
 		d.active = active
 	}
-	return err
+	return d.err
 }
 
 // publish makes the current demand available. waiting are the clients that wait.
@@ -122,7 +123,9 @@ func (d *demand) publish(now time.Time, waiting map[model.ServiceName]int) {
 		all = map[model.ServiceName]int{}
 	}
 	for s, n := range waiting {
-		all[s] += n
+		if d.services[s] > 0 {
+			all[s] += n
+		}
 	}
 	maps.DeleteFunc(d.held, func(_ model.ServiceName, at time.Time) bool { return now.Sub(at) >= demandTime })
 	for s := range d.held {

@@ -80,6 +80,11 @@ type Hold struct {
 	pace    throttle.Throttle
 	failing bool // the last read failed
 
+	// Clients, whose addresses may be forged, fill a set, but do not delay reads of who waits.
+	clientsPace   throttle.Throttle
+	demandClients map[model.ServiceName]int // that wait for Services that may be scaled to zero
+	clientsErr    error                     // of the last count
+
 	requests chan func()   // for Run's goroutine to call
 	ended    chan struct{} // closed when it makes no more calls
 }
@@ -88,16 +93,20 @@ type Hold struct {
 func New(c Config) *Hold {
 	return &Hold{
 		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(),
-		pace:     throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime},
+		pace: newPace(), clientsPace: newPace(),
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
+}
+
+func newPace() throttle.Throttle {
+	return throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime}
 }
 
 // Waiting says who waits for an endpoint.
 type Waiting struct {
 	Key     model.Match // of the pool
 	Since   time.Time   // when the first packet came
-	Clients int         // that have sent packets within [nft.WaitingTime]; a set that is full has no more
+	Clients int         // that have sent packets within [nft.WaitingTime]; at least 1, as a full set lacks some
 }
 
 // Waiting returns the pools with clients that wait, in no order.
@@ -114,8 +123,8 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 		var clients map[*pool]int
 		clients, r.err = h.clients()
 		for p := range h.waiting {
-			if clients[p] > 0 {
-				r.list = append(r.list, Waiting{p.key, p.since, clients[p]})
+			if clients[p] > 0 || time.Since(p.last) < nft.WaitingTime {
+				r.list = append(r.list, Waiting{p.key, p.since, max(clients[p], 1)})
 			}
 		}
 		return r
@@ -177,28 +186,37 @@ func (h *Hold) Run(ctx context.Context) error {
 
 // observe reads who waits and, for Services that may be scaled to zero, what else is active.
 func (h *Hold) observe() {
-	var err error
-	waiting := map[model.ServiceName]int{}
+	var errs [3]error
+	if len(h.demand.frontends) > 0 {
+		errs[0] = h.countDemandClients()
+		errs[1] = h.demand.readActive(h.Tracking, h.nodeAddrs)
+	}
 	h.pace.Do(func() {
 		if len(h.frontends) > 0 {
-			err = h.read()
+			errs[2] = h.read()
 		}
-		if len(h.demand.frontends) == 0 {
-			return
-		}
-		clients, failed := h.clients()
-		err = errors.Join(err, failed)
+		h.demand.publish(time.Now(), h.demandClients)
+	})
+	h.logOutcome(errors.Join(errs[:]...))
+}
+
+// countDemandClients counts the clients that wait for Services that may be scaled to zero, unless it
+// was done shortly before. It returns the error of the last count.
+func (h *Hold) countDemandClients() error {
+	if h.clientsPace.Remaining() > 0 {
+		return h.clientsErr
+	}
+	h.clientsPace.Do(func() {
+		var clients map[*pool]int
+		clients, h.clientsErr = h.clients()
+		h.demandClients = map[model.ServiceName]int{}
 		for p, n := range clients {
 			if p.scaleToZero {
-				waiting[p.name()] += n
+				h.demandClients[p.name()] += n
 			}
 		}
 	})
-	if len(h.demand.frontends) > 0 {
-		err = errors.Join(err, h.demand.readActive(h.Tracking, h.nodeAddrs))
-	}
-	h.demand.publish(time.Now(), waiting)
-	h.logOutcome(err)
+	return h.clientsErr
 }
 
 func (h *Hold) applyCommits() {

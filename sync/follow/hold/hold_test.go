@@ -28,13 +28,15 @@ type rig struct {
 	clients  map[int]time.Time // of the Service, when they sent last
 	total    uint64
 	tracked  []conntrack.Entry
-	lists    int
-	failure  error
-	hold     *Hold
-	over     []model.Match
-	again    int // how often a hold began again
-	events   []string
-	log      strings.Builder
+
+	clientsTake time.Duration // to list them
+	lists       int
+	failure     error
+	hold        *Hold
+	over        []model.Match
+	again       int // how often a hold began again
+	events      []string
+	log         strings.Builder
 }
 
 var (
@@ -52,7 +54,7 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 					ctx, cancel := context.WithCancel(t.Context())
 					changes := make(chan []model.HoldChange)
 					r.hold = New(Config{Kernel: r, Tracking: r, Changes: changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
-					r.hold.pace.ProcessorTime = nil
+					r.hold.pace.ProcessorTime, r.hold.clientsPace.ProcessorTime = nil, nil
 					go func() { _ = r.hold.Run(ctx) }()
 					go func() {
 						for {
@@ -92,6 +94,7 @@ func (r *rig) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
 // Clients implements [Kernel]: it lists what expires later than now.
 func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
 	if id.Kind == nft.SetWaiting {
+		<-time.After(r.clientsTake)
 		for _, at := range r.clients {
 			if id.Family == r.f && time.Since(at) < nft.WaitingTime {
 				each(nft.Client{Destination: model.Match{Addr: clusterIPs[r.f], Port: 80, Family: r.f, Protocol: r.protocol}})
@@ -222,6 +225,10 @@ func TestWaitingClients(t *testing.T) {
 		r.send(to)
 		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now()}
 		expect(Waiting{to, first, 2})
+		both := r.clients
+		r.clients = nil // for others the set has no capacity left
+		expect(Waiting{to, first, 1})
+		r.clients = both
 		r.after(20*time.Second, 0)
 		r.clients[2] = time.Now()
 		r.after(20*time.Second, 0)
@@ -262,6 +269,7 @@ func TestDemand(t *testing.T) {
 		expect(time.Minute)
 		r.send(to)
 		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now()}
+		expect(period, 1)
 		expect(period, 3)
 		expect(nft.WaitingTime, 1) // all have given up
 		commit(model.VerdictBalance)
@@ -371,6 +379,43 @@ func TestHoldContinuesWhileKernelIsNotReadable(t *testing.T) {
 		r.failure = nil
 		r.after(time.Second, 1)
 		if text := r.log.String(); strings.Count(text, "not readable") != 1 || !strings.Contains(text, "readable again") {
+			r.Errorf("log:\n%s", text)
+		}
+	})
+}
+
+// TestSignalDespiteManyClients has a set of clients that takes the kernel a second to list.
+func TestSignalDespiteManyClients(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		all := r.service(to, "shop", "1", model.VerdictHold)
+		all[0].Pool.ScaleToZero = true // both have the pool
+		r.clientsTake = time.Second
+		r.commit(all...)
+		r.after(5*time.Second, 0)
+		for range 10 {
+			r.send(to)
+			r.after(period, 0)
+			if len(maps.Collect(r.hold.Demand())) == 0 {
+				r.Error("no demand")
+			}
+			r.commit()
+			r.after(time.Second, 0)
+			r.commit(all...)
+		}
+	})
+}
+
+// TestTrackingNotReadable has connection tracking fail for a minute.
+func TestTrackingNotReadable(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		all := r.service(to, "shop", "1", model.VerdictBalance)
+		all[0].Pool.ScaleToZero = true // both have the pool
+		r.commit(all...)
+		r.failure = errors.New("no memory")
+		r.after(time.Minute, 0)
+		r.failure = nil
+		r.after(time.Minute, 0)
+		if text := r.log.String(); strings.Count(text, "not readable") != 1 || strings.Count(text, "readable again") != 1 {
 			r.Errorf("log:\n%s", text)
 		}
 	})

@@ -28,6 +28,7 @@ type pool struct {
 	frontends int
 	began     time.Time // when this process learned of the outage
 	since     time.Time // when the first packet came, as far as it is known
+	last      time.Time // when the last packet came
 	over      bool      // this was reported last
 
 	scaleToZero bool
@@ -99,6 +100,7 @@ func (o *outages) packet(to model.Match, at time.Time) (p *pool, first bool) {
 		p.since = at
 		o.waiting[p] = struct{}{}
 	}
+	p.last = at
 	return p, first
 }
 
