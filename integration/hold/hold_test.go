@@ -19,6 +19,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/conntrack"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -44,7 +45,14 @@ type scene struct {
 
 func newScene(t *testing.T, hold time.Duration) *scene {
 	t.Parallel()
-	l, servers := daemon.NewLab(t, 2, 0)
+	return newSceneIn(t, lab.Options{Pods: 2}, hold)
+}
+
+func newSceneIn(t *testing.T, o lab.Options, hold time.Duration) *scene {
+	t.Helper()
+	l := labtest.New(t, o)
+	daemon.RouteServices(t, l, l.Node)
+	servers := daemon.Serve(t, 1, l.Pods...)
 	f := daemon.NewFolder(t, l)
 	s := &scene{
 		T: t, lab: l, server: servers[0], folder: f,
@@ -114,9 +122,46 @@ func (s *scene) waiting() (n int) {
 	return n
 }
 
-// TestConnectionsWaitForEndpoint has clients of all kinds wait until there is an endpoint.
+// TestConnectionsWaitForEndpoint has pods with their own links to the node, and pods on a bridge.
 func TestConnectionsWaitForEndpoint(t *testing.T) {
-	s := newScene(t, 10*time.Minute)
+	for _, bridge := range []bool{false, true} {
+		t.Run(fmt.Sprint("bridge=", bridge), func(t *testing.T) {
+			t.Parallel()
+			if err := lab.MissingBridge(); bridge && err != nil {
+				labtest.Lacking(t, err)
+			}
+			s := newSceneIn(t, lab.Options{Pods: 2, Bridge: bridge}, 10*time.Minute)
+			for _, f := range model.Families {
+				if bridge { // packets to an address of the node pass other hooks, too
+					addr := s.service.Addr(f, model.KindExternalIP)
+					labtest.Run(t, s.lab.Node.Host, "", "ip", "addr", "add", addr.String(), "dev", "lo")
+				}
+			}
+			s.waitForEndpoint()
+		})
+	}
+}
+
+// untracked checks that connection tracking of the node has no packet to the Service.
+func (s *scene) untracked() {
+	s.Helper()
+	to := map[netip.AddrPort]bool{}
+	for _, c := range s.clients() {
+		to[s.service.AddrPort(s.lab.Node, c.Family, c.kind, 0)] = true
+	}
+	err := conntrack.New(conntrack.Config{NetNS: s.lab.Node.FD()}).Each(func() {}, func(e conntrack.Entry) {
+		if to[e.Original] {
+			s.Errorf("connection tracking has %s %s > %s, %s", e.Protocol, e.Client, e.Original, e.State)
+		}
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// waitForEndpoint has clients of all kinds wait, over a restart of kube-vmap, until there is an
+// endpoint.
+func (s *scene) waitForEndpoint() {
 	var group errgroup.Group
 	recorded := map[string]bool{}
 	for _, c := range s.clients() {
@@ -124,7 +169,12 @@ func TestConnectionsWaitForEndpoint(t *testing.T) {
 		recorded[fmt.Sprint(c.host.Name, to, c.Protocol)] = true
 		group.Go(func() error { return s.untilAnswered(c) })
 	}
-	eventually.Holds(t, "every client is recorded", func() bool { return s.waiting() >= len(recorded) })
+	eventually.Holds(s, "every client is recorded", func() bool { return s.waiting() >= len(recorded) })
+	s.untracked()
+	s.proxy.Kill()
+	s.proxy = daemon.Start(s, s.lab.Node, s.folder)
+	<-time.After(2 * try) // clients send again
+	s.untracked()
 	s.shown("problems --observe 0", "Held", "clients wait for an endpoint since")
 	s.shown("get services", "Held")
 	s.shown("get frontends", "Hold")
@@ -135,7 +185,7 @@ func TestConnectionsWaitForEndpoint(t *testing.T) {
 	s.service.Endpoints = []*lab.Host{s.server}
 	s.folder.Put("web", s.service)
 	if err := group.Wait(); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.shown("problems --observe 0", "0 problems, 0 notices")
 }
