@@ -33,12 +33,12 @@ const (
 )
 
 // holdRules record the frontend and the client, and drop the packet. If a set is full, its rule
-// does not match.
+// does not match. Who reads that the counter has changed finds the packet in the sets.
 func holdRules(f model.Family) []Rule {
 	return []Rule{
-		{countIn(CounterHeld)},
 		{withPorts(), renew(SetID{Family: f, Kind: SetHeld})},
 		{withPorts(), renew(SetID{Family: f, Kind: SetWaiting})},
+		{countIn(CounterHeld)},
 		{drop()},
 	}
 }
