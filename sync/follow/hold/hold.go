@@ -77,6 +77,7 @@ type Hold struct {
 	outages
 	demand  demand
 	held    [len(model.Families)]uint64 // packets in total, at the last read that succeeded
+	notices *sync.Notices
 	pace    throttle.Throttle
 	failing bool // the last read failed
 
@@ -93,7 +94,7 @@ type Hold struct {
 func New(c Config) *Hold {
 	return &Hold{
 		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(),
-		pace: newPace(), clientsPace: newPace(),
+		notices: sync.NewNotices(c.Recorder, c.Log), pace: newPace(), clientsPace: newPace(),
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
 }
@@ -254,7 +255,7 @@ func (h *Hold) read() (err error) {
 		}
 		err = errors.Join(err, failed)
 	}
-	sync.WarnServices(h.Recorder, fresh, ReasonWaiting, notes[ReasonWaiting])
+	h.notify(fresh, ReasonWaiting)
 	return err
 }
 
@@ -288,7 +289,14 @@ func (h *Hold) report(ctx context.Context, over []*pool, reason string) {
 	}
 	h.Log.Info("connections no longer held", "reason", reason, "services", services.Len(),
 		"service", over[0].name().String()) // the first one
-	sync.WarnServices(h.Recorder, services, reason, notes[reason])
+	h.notify(services, reason)
+}
+
+// notify sends events about Services, within the limits of their namespaces.
+func (h *Hold) notify(services sets.Set[sync.Object], reason string) {
+	for o := range services {
+		h.notices.Notify(o, reason, notes[reason])
+	}
 }
 
 // send tells the loop whether the hold of pools is over. It waits while the loop is applying a batch.

@@ -421,6 +421,35 @@ func TestTrackingNotReadable(t *testing.T) {
 	})
 }
 
+// TestEventsOfNamespaceAreLimited has clients of all Services of a namespace, and of another one.
+func TestEventsOfNamespaceAreLimited(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		var all []model.Frontend
+		for i := range 100 {
+			to.Addr = to.Addr.Next()
+			namespace := "large"
+			if i == 99 {
+				namespace = "small"
+			}
+			all = append(all, r.service(to, namespace, fmt.Sprint(i), model.VerdictHold)[0])
+			all[i].Service.Name = namespace
+		}
+		r.commit(all...)
+		for _, f := range all {
+			r.send(f.Match)
+			r.after(50*time.Millisecond, 0)
+		}
+		r.after(period, 0)
+		counts := map[string]int{}
+		for _, e := range r.events {
+			counts[e]++
+		}
+		if counts["small ClientsWaiting"] != 1 || counts["large ClientsWaiting"] > 21 {
+			r.Errorf("events: %v", counts)
+		}
+	})
+}
+
 // TestShareOfNamespace has a namespace with more Services than may hold.
 func TestShareOfNamespace(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
