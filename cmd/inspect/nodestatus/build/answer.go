@@ -108,16 +108,18 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}
 	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
 	if c.Waiting != nil && len(doc.Services) > 0 {
-		list, err := c.Waiting(ctx)
+		soon, cancel := context.WithTimeout(ctx, maxWait)
+		list, err := c.Waiting(soon)
+		cancel()
 		if err != nil {
 			doc.Problems = append(doc.Problems, unread(doc, "clients that wait for endpoints: "+err.Error()))
 		}
 		addWaiting(doc, list)
 	}
 	if c.Unresponsive != nil {
+		ctx, cancel := context.WithTimeout(ctx, maxWait)
+		defer cancel()
 		if r, err := c.Unresponsive(ctx); err == nil {
 			AddUnresponsive(doc, &r)
 		}
