@@ -32,15 +32,28 @@ const (
 	MaxHeld = 1 << 16
 )
 
-// holdRules record the frontend and the client, and drop the packet. If a set is full, its rule
+// holdRules record the frontend and the client, and drop the packet. A packet in the middle of a
+// connection of TCP, whose entry of connection tracking is removed, will find no server that knows it:
+// its client learns that immediately, and does not wake the Service. If a set is full, its rule
 // does not match. Who reads that the counter has changed finds the packet in the sets.
 func holdRules(f model.Family) []Rule {
 	return []Rule{
+		{notSYN(), goTo(ChainID{Family: f, Kind: ChainReject})},
 		{withPorts(), renew(SetID{Family: f, Kind: SetHeld})},
 		{withPorts(), renew(SetID{Family: f, Kind: SetWaiting})},
 		{countIn(CounterHeld)},
 		{drop()},
 	}
+}
+
+// notSYN matches packets of TCP that do not open a connection.
+func notSYN() Statement {
+	const flagsAt, syn = 13, 1 << 1
+	return Statement{Text: "tcp flags ! syn", Expressions: append(protocolIs(model.TCP).Expressions,
+		&expr.Payload{DestRegister: regValue, Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: flagsAt, Len: 1},
+		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 1, Mask: []byte{syn}, Xor: []byte{0}},
+		&expr.Cmp{Op: unix.NFT_CMP_EQ, Register: regValue, Data: []byte{0}},
+	)}
 }
 
 // renew adds the packet's key to the set, or restarts its timeout.

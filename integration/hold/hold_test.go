@@ -48,7 +48,7 @@ func newScene(t *testing.T, hold time.Duration) *scene {
 	return newSceneIn(t, lab.Options{Pods: 2}, hold)
 }
 
-func newSceneIn(t *testing.T, o lab.Options, hold time.Duration) *scene {
+func newSceneIn(t *testing.T, o lab.Options, hold time.Duration, flags ...string) *scene {
 	t.Helper()
 	l := labtest.New(t, o)
 	daemon.RouteServices(t, l, l.Node)
@@ -59,7 +59,7 @@ func newSceneIn(t *testing.T, o lab.Options, hold time.Duration) *scene {
 		service: daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds, Hold: hold},
 	}
 	f.Put("web", s.service)
-	s.proxy, s.kernel = daemon.Start(t, l.Node, f), labtest.Kernel(t, l.Node.Host)
+	s.proxy, s.kernel = daemon.Start(t, l.Node, f, flags...), labtest.Kernel(t, l.Node.Host)
 	return s
 }
 
@@ -232,6 +232,41 @@ func TestConnectionsAreRejectedAfterHold(t *testing.T) {
 	s.folder.Put("web", s.service)
 	each(lab.TimedOut)
 	each(lab.Refused)
+}
+
+// TestEstablishedConnectionsAreNotHeld has the only endpoint of established connections removed.
+func TestEstablishedConnectionsAreNotHeld(t *testing.T) {
+	t.Parallel()
+	s := newSceneIn(t, lab.Options{Pods: 2}, 10*time.Minute, "--end-tcp-flows")
+	s.service.Endpoints = []*lab.Host{s.server}
+	s.proxy.After(func() { s.folder.Put("web", s.service) })
+	var flows []*lab.Flow
+	ask := func(f *lab.Flow, want lab.Outcome) {
+		t.Helper()
+		if a, err := f.Ask(patience); err != nil || a.Outcome != want {
+			t.Errorf("%s, %v, want %s", a, err, want)
+		}
+	}
+	for _, c := range s.clients() {
+		if c.Protocol != model.TCP {
+			continue
+		}
+		flow, err := c.host.Flow(c.Protocol, netip.AddrPort{}, s.service.AddrPort(s.lab.Node, c.Family, c.kind, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(flow, lab.Answered)
+		flows = append(flows, flow)
+	}
+	s.service.Endpoints = nil
+	s.proxy.After(func() { s.folder.Put("web", s.service) })
+	<-time.After(3 * time.Second) // until flows to it are ended
+	for _, f := range flows {
+		ask(f, lab.Reset)
+	}
+	if n := s.waiting(); n > 0 {
+		t.Errorf("%d clients wait", n)
+	}
 }
 
 // TestRestartOfOnlyReplica has clients connect 50 times a second while the only endpoint is

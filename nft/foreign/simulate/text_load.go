@@ -130,7 +130,7 @@ func (w *ruleWriter) payload(e *expr.Payload) {
 	case at == headerField{expr.PayloadBaseTransportHeader, 0, 1} && strings.HasSuffix(w.protocol, "icmp"):
 		f = field{w.transport() + " type", formNumber, 1}
 	case at == headerField{expr.PayloadBaseTransportHeader, tcpFlags, 1} && w.protocol == "tcp":
-		f = field{w.transport() + " flags", formHex, 1}
+		f = field{w.transport() + " flags", formTCPFlags, 1}
 	case known && e.Base == expr.PayloadBaseTransportHeader:
 		f.name = w.transport() + " " + f.name
 	case !known:

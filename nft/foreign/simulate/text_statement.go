@@ -31,7 +31,7 @@ func (w *ruleWriter) cmp(e *expr.Cmp) {
 		}
 		return
 	}
-	if (v.form == formState || v.form == formStatus || v.form == formLabel) && isZero(e.Data) {
+	if v.form.isBits() && isZero(e.Data) {
 		not := ""
 		if equal {
 			not = "! "

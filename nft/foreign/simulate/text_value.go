@@ -32,7 +32,11 @@ const (
 	formStatus
 	formLabel // of a connection
 	formRoute // type of an address
+	formTCPFlags
 )
+
+// tcpFlagNames are the flags of a TCP header, from the least significant one.
+var tcpFlagNames = [8]string{"fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"}
 
 func (k form) text(b []byte) string {
 	n, isNative := native(b)
@@ -61,6 +65,11 @@ func (k form) text(b []byte) string {
 	return k.bits(b)
 }
 
+// isBits reports whether nft compares the bits of the form by name.
+func (k form) isBits() bool {
+	return k == formState || k == formStatus || k == formLabel || k == formTCPFlags
+}
+
 // bits returns a constant as a set of bits.
 func (k form) bits(b []byte) string {
 	n, isNative := native(b)
@@ -71,6 +80,8 @@ func (k form) bits(b []byte) string {
 		return flags(statuses, n)
 	case k == formLabel && len(b) == 16:
 		return labelText(b)
+	case k == formTCPFlags && len(b) == 1 && bits.OnesCount8(b[0]) == 1:
+		return tcpFlagNames[bits.TrailingZeros8(b[0])]
 	case k == formMark && isNative:
 		return fmt.Sprintf("0x%08x", n)
 	case k == formPriority && isNative:
