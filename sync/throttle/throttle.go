@@ -7,6 +7,8 @@
 //	1/71    counting connections for least connections, and a fifth more for garbage
 //	0.4 %   reading connections for passive health checks, of each family and protocol; 0.025 % while
 //	        none may count; twice that over UDP
+//	1/21    reading who waits for an endpoint; the same for their clients, and for connections, while
+//	        a Service scales to zero
 //	1/10    reading connection counters, or all connections for status and top, elapsed time
 //	1/11    the page of this node, while it is open in a browser, elapsed time
 package throttle
