@@ -33,6 +33,7 @@ type rig struct {
 	lists       int
 	failure     error
 	hold        *Hold
+	changes     chan []model.HoldChange
 	over        []model.Match
 	again       int // how often a hold began again
 	events      []string
@@ -52,26 +53,10 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
-					changes := make(chan []model.HoldChange)
-					r.hold = New(Config{Kernel: r, Tracking: r, Changes: changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					r.changes = make(chan []model.HoldChange, 1000)
+					r.hold = New(Config{Kernel: r, Tracking: r, Changes: r.changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
 					r.hold.pace.ProcessorTime, r.hold.clientsPace.ProcessorTime = nil, nil
 					go func() { _ = r.hold.Run(ctx) }()
-					go func() {
-						for {
-							select {
-							case list := <-changes:
-								for _, c := range list {
-									if c.Over {
-										r.over = append(r.over, c.Key)
-									} else {
-										r.again++
-									}
-								}
-							case <-ctx.Done():
-								return
-							}
-						}
-					}()
 					defer synctest.Wait()
 					defer cancel()
 					test(r, model.Match{Addr: clusterIPs[f], Port: 80, Family: f, Protocol: p})
@@ -123,10 +108,20 @@ func (r *rig) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	return r.failure
 }
 
+// set changes what the kernel has, on the goroutine that reads it.
+func (r *rig) set(change func()) {
+	r.Helper()
+	if _, err := sync.CallOn(r.Context(), r.hold.requests, r.hold.ended, func() struct{} { change(); return struct{}{} }); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // send records a packet.
 func (r *rig) send(to model.Match) {
-	r.packets[to] = time.Now()
-	r.total++
+	r.set(func() {
+		r.packets[to] = time.Now()
+		r.total++
+	})
 }
 
 // service returns the frontends of a Service port: a ClusterIP and a node port.
@@ -144,14 +139,28 @@ func (r *rig) service(key model.Match, namespace, uid string, verdict model.Verd
 // commit lets the kernel have only these frontends.
 func (r *rig) commit(list ...model.Frontend) {
 	r.hold.Follow(sync.Committed{Full: true, Set: list, NodeAddrs: []netip.Addr{nodes[r.f]}})
+	r.wait()
+}
+
+// wait waits until the follower does, and reads what it has sent.
+func (r *rig) wait() {
 	synctest.Wait()
+	for len(r.changes) > 0 {
+		for _, c := range <-r.changes {
+			if c.Over {
+				r.over = append(r.over, c.Key)
+			} else {
+				r.again++
+			}
+		}
+	}
 }
 
 // after lets time pass and checks how many pools are over.
 func (r *rig) after(d time.Duration, over int) {
 	r.Helper()
 	<-time.After(d)
-	synctest.Wait()
+	r.wait()
 	if len(r.over) != over {
 		r.Errorf("%d pools over, want %d", len(r.over), over)
 	}
@@ -223,19 +232,19 @@ func TestWaitingClients(t *testing.T) {
 		expect()
 		first := time.Now()
 		r.send(to)
-		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now()}
+		r.set(func() { r.clients = map[int]time.Time{1: time.Now(), 2: time.Now()} })
 		expect(Waiting{to, first, 2})
 		both := r.clients
-		r.clients = nil // for others the set has no capacity left
+		r.set(func() { r.clients = nil }) // for others the set has no capacity left
 		expect(Waiting{to, first, 1})
-		r.clients = both
+		r.set(func() { r.clients = both })
 		r.after(20*time.Second, 0)
-		r.clients[2] = time.Now()
+		r.set(func() { r.clients[2] = time.Now() })
 		r.after(20*time.Second, 0)
 		expect(Waiting{to, first, 1})
 		r.after(20*time.Second, 0)
 		expect()
-		r.failure = errors.New("no memory")
+		r.set(func() { r.failure = errors.New("no memory") })
 		if _, err := r.hold.Waiting(r.Context()); !errors.Is(err, r.failure) {
 			r.Errorf("error %v, want %v", err, r.failure)
 		}
@@ -268,7 +277,7 @@ func TestDemand(t *testing.T) {
 		commit(model.VerdictHold)
 		expect(time.Minute)
 		r.send(to)
-		r.clients = map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now()}
+		r.set(func() { r.clients = map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now()} })
 		expect(period, 1)
 		expect(period, 3)
 		expect(nft.WaitingTime, 1) // all have given up
@@ -281,13 +290,13 @@ func TestDemand(t *testing.T) {
 			{Original: at, Open: true}, {Original: nodePort, Open: true}, {Original: at}, {Original: other, Open: true},
 		} {
 			e.Protocol = to.Protocol
-			r.tracked = append(r.tracked, e)
+			r.set(func() { r.tracked = append(r.tracked, e) })
 		}
 		expect(trackingPeriod+period, 2)
 		expect(time.Hour, 2)
-		r.tracked = r.tracked[2:3] // one that has ended
+		r.set(func() { r.tracked = r.tracked[2:3] }) // one that has ended
 		expect(trackingPeriod+period, 1)
-		r.tracked = nil
+		r.set(func() { r.tracked = nil })
 		expect(trackingPeriod + period)
 		commit(model.VerdictHold)
 		expect(time.Hour)
@@ -349,7 +358,9 @@ func TestNoDemandForRemovedServices(t *testing.T) {
 		}
 		other := to
 		other.Port++
-		r.tracked = []conntrack.Entry{{Original: netip.AddrPortFrom(to.Addr, to.Port), Protocol: to.Protocol, Open: true}}
+		r.set(func() {
+			r.tracked = []conntrack.Entry{{Original: netip.AddrPortFrom(to.Addr, to.Port), Protocol: to.Protocol, Open: true}}
+		})
 		for _, remaining := range [][]model.Frontend{
 			nil, r.service(to, "shop", "1", model.VerdictHold), r.service(other, "shop", "2", model.VerdictHold),
 		} {
@@ -373,10 +384,10 @@ func TestNoDemandForRemovedServices(t *testing.T) {
 func TestHoldContinuesWhileKernelIsNotReadable(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
 		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
-		r.failure = errors.New("no memory")
+		r.set(func() { r.failure = errors.New("no memory") })
 		r.send(to)
 		r.after(20*time.Second, 0)
-		r.failure = nil
+		r.set(func() { r.failure = nil })
 		r.after(time.Second, 1)
 		if text := r.log.String(); strings.Count(text, "not readable") != 1 || !strings.Contains(text, "readable again") {
 			r.Errorf("log:\n%s", text)
@@ -389,7 +400,7 @@ func TestSignalDespiteManyClients(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
 		all := r.service(to, "shop", "1", model.VerdictHold)
 		all[0].Pool.ScaleToZero = true // both have the pool
-		r.clientsTake = time.Second
+		r.set(func() { r.clientsTake = time.Second })
 		r.commit(all...)
 		r.after(5*time.Second, 0)
 		for range 10 {
@@ -411,9 +422,9 @@ func TestTrackingNotReadable(t *testing.T) {
 		all := r.service(to, "shop", "1", model.VerdictBalance)
 		all[0].Pool.ScaleToZero = true // both have the pool
 		r.commit(all...)
-		r.failure = errors.New("no memory")
+		r.set(func() { r.failure = errors.New("no memory") })
 		r.after(time.Minute, 0)
-		r.failure = nil
+		r.set(func() { r.failure = nil })
 		r.after(time.Minute, 0)
 		if text := r.log.String(); strings.Count(text, "not readable") != 1 || strings.Count(text, "readable again") != 1 {
 			r.Errorf("log:\n%s", text)
