@@ -381,6 +381,22 @@ func TestNoDemandForRemovedServices(t *testing.T) {
 	})
 }
 
+// TestLostReportIsRepeated has an endpoint come and leave between a report and its commit.
+func TestLostReportIsRepeated(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)
+		r.send(to)
+		r.after(11*time.Second, 1)
+		r.after(nft.HeldTime, 1)
+		r.send(to)
+		r.after(11*time.Second, 2)
+		r.commit(r.service(to, "shop", "1", model.VerdictReject)...)
+		if n := len(r.hold.pools) + len(r.hold.waiting) + len(r.hold.ended); n > 0 || r.again > 0 {
+			r.Errorf("%d things remain, held again %d times", n, r.again)
+		}
+	})
+}
+
 func TestHoldContinuesWhileKernelIsNotReadable(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
 		r.commit(r.service(to, "shop", "1", model.VerdictHold)...)

@@ -15,7 +15,7 @@ type outages struct {
 	frontends map[model.Match]*pool // those that hold, or may again
 	pools     map[model.Match]*pool // of these frontends, by key
 	waiting   map[*pool]struct{}    // those that have clients, and are not over
-	ended     map[*pool]time.Time   // when the hold ended of those that hold again later
+	ended     map[*pool]time.Time   // when those that are over were reported
 	nodeAddrs model.NodeAddrs
 	peaks     [2]int // of frontends and pools
 }
@@ -111,9 +111,7 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 			over = append(over, p)
 			p.over = true
 			delete(o.waiting, p)
-			if p.scaleToZero {
-				o.ended[p] = now
-			}
+			o.ended[p] = now
 		}
 	}
 	return sorted(over)
@@ -121,13 +119,18 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 
 // resumable returns pools whose hold is over and begins again, once each. A Service that scales to
 // zero makes no demand without held packets. Its pools hold again as soon as earlier ones make none.
+// Others that still hold by then were not rejected, since an endpoint came and left before the kernel
+// had it: they are in an outage of their own.
 func (o *outages) resumable(now time.Time) (again []*pool) {
 	for p, at := range o.ended {
-		if now.Sub(at) >= demandTime {
-			again = append(again, p)
-			p.over, p.began, p.since = false, now, time.Time{}
-			delete(o.ended, p)
+		if now.Sub(at) < demandTime {
+			continue
 		}
+		if p.scaleToZero {
+			again = append(again, p)
+		}
+		p.over, p.began, p.since = false, now, time.Time{}
+		delete(o.ended, p)
 	}
 	return sorted(again)
 }
