@@ -313,3 +313,47 @@ func TestRestartOfOnlyReplica(t *testing.T) {
 		})
 	}
 }
+
+// TestAttemptsToLostEndpointWait has clients whose first packets went to an endpoint that replies to
+// nothing, and is then removed: they wait as others do, and reach the next endpoint.
+func TestAttemptsToLostEndpointWait(t *testing.T) {
+	s := newScene(t, 10*time.Minute)
+	lost, next := s.lab.Pods[0].Host, s.lab.Pods[1].Host
+	set := func(endpoints ...*lab.Host) {
+		s.service.Endpoints = endpoints
+		s.proxy.After(func() { s.folder.Put("web", s.service) })
+	}
+	set(lost)
+	labtest.Run(t, lost, "", "nft", "add table inet lost; add chain inet lost input { type filter hook input priority -300; "+
+		"policy drop; }; add rule inet lost input icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
+	var group errgroup.Group
+	attempts := 0
+	for _, c := range s.clients() {
+		if c.Protocol != model.TCP || c.host == next {
+			continue // others do not send again here
+		}
+		attempts++
+		group.Go(func() error {
+			a, err := s.ask(c, patience)
+			if err == nil && (a.Outcome != lab.Answered || a.By != next.Name) {
+				err = fmt.Errorf("%s: %s", c, a)
+			}
+			return err
+		})
+	}
+	eventually.Holds(t, "first packets have left", func() bool {
+		left := 0
+		err := conntrack.New(conntrack.Config{NetNS: s.lab.Node.FD()}).EachTranslated(func() { left = 0 }, func(e conntrack.Entry) {
+			if e.Protocol == model.TCP && !e.Replied {
+				left++
+			}
+		})
+		return err == nil && left >= attempts
+	})
+	set()
+	eventually.Holds(t, "every client waits", func() bool { return s.waiting() >= attempts/2 })
+	set(next)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -15,10 +15,18 @@ import (
 
 // A tracker knows the endpoints of each frontend, and which frontends' flows to check.
 type tracker struct {
-	protocols []model.Protocol                 // whose stale flows end
-	endpoints map[model.Match][]netip.AddrPort // that flows of a frontend may use, sorted
+	protocols []model.Protocol // whose stale flows end
+	frontends map[model.Match]frontend
 	nodeAddrs model.NodeAddrs
 	pending   [len(model.Families)]pendingChecks
+}
+
+// A frontend has the endpoints that its flows may use, sorted.
+type frontend struct {
+	endpoints []netip.AddrPort
+	// unreplied means that other flows end, too, if they have no reply: the Service holds, and the
+	// client's next packet gets another endpoint, or waits for one.
+	unreplied bool
 }
 
 // pendingChecks are the frontends of one family whose flows must be checked.
@@ -28,7 +36,7 @@ type pendingChecks struct {
 }
 
 func newTracker(protocols []model.Protocol) tracker {
-	s := tracker{protocols: protocols, endpoints: map[model.Match][]netip.AddrPort{}}
+	s := tracker{protocols: protocols, frontends: map[model.Match]frontend{}}
 	for f := range s.pending {
 		s.pending[f] = pendingChecks{frontends: sets.New[model.Match]()}
 	}
@@ -38,16 +46,19 @@ func newTracker(protocols []model.Protocol) tracker {
 // apply follows a commit. After a full one all flows are checked, including flows of what the
 // kernel still had.
 func (s *tracker) apply(t sync.Committed) {
-	follow.Update(s.endpoints, t, func(f *model.Frontend, before []netip.AddrPort, known bool) ([]netip.AddrPort, bool) {
+	follow.Update(s.frontends, t, func(f *model.Frontend, before frontend, known bool) (now frontend, keeps bool) {
 		if !s.tracks(f) {
-			return nil, false
+			return now, false
 		}
-		now := f.Pool.FlowEndpoints
-		if !t.Full && (!known || s.ends(f.Match.Protocol) && !containsAll(now, before)) {
+		now.endpoints = f.Pool.FlowEndpoints
+		if !s.ends(f.Match.Protocol) && f.Pool.Hold > 0 {
+			now = frontend{serving(f.Pool), true}
+		}
+		if !t.Full && (!known || (s.ends(f.Match.Protocol) || now.unreplied) && !containsAll(now.endpoints, before.endpoints)) {
 			s.markForCheck(f.Match)
 		}
 		return now, true
-	}, func(m model.Match, _ []netip.AddrPort) { s.markGone(m) })
+	}, func(m model.Match, _ frontend) { s.markGone(m) })
 	if t.Full {
 		for _, m := range t.Removed {
 			s.markGone(m)
@@ -73,7 +84,7 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	if fresh == [len(model.Families)]bool{} {
 		return
 	}
-	for m := range s.endpoints {
+	for m := range s.frontends {
 		if !m.Addr.IsValid() && fresh[m.Family] {
 			s.markForCheck(m)
 		}
@@ -84,7 +95,15 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 // at an external address before it was programmed: as long as a client sends its first packet
 // again, the kernel does not translate it.
 func (s *tracker) tracks(f *model.Frontend) bool {
-	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP
+	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP ||
+		f.Pool.Hold > 0
+}
+
+// serving returns the endpoints of a pool, sorted.
+func serving(p *model.Pool) []netip.AddrPort {
+	all := slices.Concat(p.Cluster, p.Local, p.Avoided)
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return slices.Compact(all)
 }
 
 func (s *tracker) ends(p model.Protocol) bool { return slices.Contains(s.protocols, p) }
@@ -136,7 +155,7 @@ func (s *tracker) queries(f model.Family, job pendingChecks) (queries []conntrac
 }
 
 func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
-	for m := range s.endpoints {
+	for m := range s.frontends {
 		if m.Family == f && m.Protocol == p {
 			return true
 		}
@@ -145,7 +164,8 @@ func (s *tracker) hasAny(f model.Family, p model.Protocol) bool {
 }
 
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
-	if !s.ends(e.Protocol) && (e.Replied || e.Reply != e.Original) {
+	ends := s.ends(e.Protocol)
+	if !ends && e.Replied {
 		return false
 	}
 	to := model.Match{
@@ -155,11 +175,14 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	if !named && !job.all {
 		return false
 	}
-	_, endpoints, served := model.Find(s.endpoints, s.nodeAddrs, to)
-	if !served {
+	_, f, served := model.Find(s.frontends, s.nodeAddrs, to)
+	switch {
+	case !ends && e.Reply != e.Original && !f.unreplied:
+		return false // it may have been translated to an endpoint
+	case !served:
 		return named // the frontend was removed
 	}
-	_, current := slices.BinarySearchFunc(endpoints, e.Reply, netip.AddrPort.Compare)
+	_, current := slices.BinarySearchFunc(f.endpoints, e.Reply, netip.AddrPort.Compare)
 	return !current
 }
 

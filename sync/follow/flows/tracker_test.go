@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -152,6 +153,35 @@ func TestFlowsOfWhatTheKernelStillHadEnd(t *testing.T) {
 		r.follow(c)
 		r.expect("at the start", "vip:53/udp ep1:53", "other:53/udp ep1:53", "remote:53/udp ep1:53", "lb:53/tcp ep1:53")
 	})
+}
+
+// TestUnrepliedFlowsOfHeldServicesAreDeleted has a Service that holds and another one, which lose an
+// endpoint.
+func TestUnrepliedFlowsOfHeldServicesAreDeleted(t *testing.T) {
+	for _, p := range []string{"tcp", "sctp"} {
+		run(t, flows.Config{}, func(r *rig) {
+			frontend := func(hold time.Duration, line string) model.Frontend {
+				f := r.frontend(line)
+				f.Pool = &model.Pool{Hold: hold, Cluster: f.Pool.FlowEndpoints}
+				return f
+			}
+			commit := func(full bool, endpoints string) {
+				r.follow(sync.Committed{Full: full, NodeAddrs: r.nodeAddrs("node"), Set: []model.Frontend{
+					frontend(time.Minute, "vip:80/"+p+endpoints), frontend(0, "other:80/"+p+endpoints),
+				}})
+			}
+			commit(true, " ep1:80 ep2:80")
+			r.kernel.entries = r.entries("vip:80/"+p+" ep1:80", "vip:80/"+p+" ep2:80", "other:80/"+p+" ep2:80", "vip:80/"+p+" ep3:80")
+			r.kernel.entries[3].Replied = true
+			left := []string{"vip:80/" + p + " ep1:80", "other:80/" + p + " ep2:80", "vip:80/" + p + " ep3:80"}
+			commit(false, " ep1:80")
+			r.expect("without an endpoint", left...)
+			commit(false, " ep1:80 ep2:80")
+			r.expect("with it again", left...)
+			commit(false, "")
+			r.expect("without any", left[1:]...)
+		})
+	}
 }
 
 func TestTCPFlowsAreDeletedOnlyWithEndTCP(t *testing.T) {
