@@ -54,7 +54,8 @@ func (s *tracker) apply(t sync.Committed) {
 		if !s.ends(f.Match.Protocol) && f.Pool.Hold > 0 {
 			now = frontend{serving(f.Pool), true}
 		}
-		if !t.Full && (!known || (s.ends(f.Match.Protocol) || now.unreplied) && !containsAll(now.endpoints, before.endpoints)) {
+		ends := s.ends(f.Match.Protocol) || now.unreplied
+		if !t.Full && (!known || ends && !containsAll(now.endpoints, before.endpoints)) {
 			s.markForCheck(f.Match)
 		}
 		return now, true
