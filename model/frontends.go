@@ -84,7 +84,7 @@ func (p *familyPort) externalFrontends() []Frontend {
 
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
-	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
+	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || p.Hold > 0
 	var unresponsive []netip.AddrPort
 	if cmp.Or(p.PassiveChecks, o.PassiveChecks) == PassiveChecksAvoid {
 		unresponsive = v.unresponsive[p.key]

@@ -40,6 +40,27 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 	})
 }
 
+// TestFollowersSeeEndpointsOfHeldServices has an endpoint replaced: attempts to it end at all addresses
+// of the Service, so followers must see each of them.
+func TestFollowersSeeEndpointsOfHeldServices(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold = time.Minute }))
+		m.SetSlice(webSlice(f, p, ready(1)))
+		all := len(m.Changes().Set)
+		m.SetSlice(webSlice(f, p, ready(2)))
+		set := m.Changes().Set
+		if len(set) != all {
+			t.Errorf("%d of %d frontends are set", len(set), all)
+		}
+		for _, c := range set {
+			if want := podPorts(f, 2); !equalLists(c.Pool.FlowEndpoints, want) {
+				t.Errorf("%s: flows may use %v, want %v", c.Match, c.Pool.FlowEndpoints, want)
+			}
+		}
+	})
+}
+
 // TestDropIsNotHeld has an endpoint on another node only, which the policy excludes: the client is
 // to try another node.
 func TestDropIsNotHeld(t *testing.T) {

@@ -182,7 +182,7 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	if pool.PassiveChecks != 0 {
 		pool.StandBy = got.standBy
 	}
-	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints {
+	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints || s.Hold > 0 {
 		pool.FlowEndpoints = got.flows
 	}
 	if pool.Scheduler == SchedulerDefault {

@@ -49,8 +49,8 @@ type Pool struct {
 	ScaleToZero bool
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
-	// UDP, whose flows do not end by themselves, and for TCP if
-	// [Options].TCPFlowEndpoints is set.
+	// UDP, whose flows do not end by themselves, for TCP if
+	// [Options].TCPFlowEndpoints is set, and for all protocols with a Hold.
 	FlowEndpoints []netip.AddrPort
 }
 

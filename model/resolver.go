@@ -93,7 +93,9 @@ func (r *resolver) changes() Changes {
 		case before != nil && before != r.claims.winners[m]:
 			losers = r.appendDisplaced(losers, before)
 		case before == nil && r.claims.winners[m] != nil:
-			losers = r.appendUncovered(losers, m, covered[m])
+			if by, was := covered[m]; was {
+				losers = r.appendUncovered(losers, m, by)
+			}
 		}
 	}
 	out.Conflicts = r.conflicts(losers)

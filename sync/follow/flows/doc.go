@@ -17,7 +17,7 @@
 // packet is then rejected. TCP and SCTP entries are only stale, unless TCP should end, if no
 // endpoint could reply: the flow began at a load balancer's address before the rules existed. Those
 // without a reply are also stale if the Service holds connections ([model.Pool].Hold) and their
-// endpoint gets no new ones: the client's next packet reaches another one, or waits.
+// endpoint does not serve: the client's next packet reaches another one, or waits.
 // Other entries are not touched: neither entries of the same port at an address that is not ours,
 // nor flows from a service address, nor entries of frontends that only gained endpoints. A stale
 // entry is deleted a second after the change, when replies to earlier packets have arrived.

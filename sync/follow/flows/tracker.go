@@ -24,7 +24,7 @@ type tracker struct {
 // A frontend has the endpoints that its flows may use, sorted.
 type frontend struct {
 	endpoints []netip.AddrPort
-	// unreplied means that other flows end, too, if they have no reply: the Service holds, and the
+	// unreplied means that flows of any protocol end if they have no reply: the Service holds, and the
 	// client's next packet gets another endpoint, or waits for one.
 	unreplied bool
 }
@@ -50,10 +50,7 @@ func (s *tracker) apply(t sync.Committed) {
 		if !s.tracks(f) {
 			return now, false
 		}
-		now.endpoints = f.Pool.FlowEndpoints
-		if !s.ends(f.Match.Protocol) && f.Pool.Hold > 0 {
-			now = frontend{serving(f.Pool), true}
-		}
+		now = frontend{f.Pool.FlowEndpoints, f.Pool.Hold > 0}
 		ends := s.ends(f.Match.Protocol) || now.unreplied
 		if !t.Full && (!known || ends && !containsAll(now.endpoints, before.endpoints)) {
 			s.markForCheck(f.Match)
@@ -98,13 +95,6 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 func (s *tracker) tracks(f *model.Frontend) bool {
 	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP ||
 		f.Pool.Hold > 0
-}
-
-// serving returns the endpoints of a pool, sorted.
-func serving(p *model.Pool) []netip.AddrPort {
-	all := slices.Concat(p.Cluster, p.Local, p.Avoided)
-	slices.SortFunc(all, netip.AddrPort.Compare)
-	return slices.Compact(all)
 }
 
 func (s *tracker) ends(p model.Protocol) bool { return slices.Contains(s.protocols, p) }

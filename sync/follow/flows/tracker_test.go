@@ -162,7 +162,7 @@ func TestUnrepliedFlowsOfHeldServicesAreDeleted(t *testing.T) {
 		run(t, flows.Config{}, func(r *rig) {
 			frontend := func(hold time.Duration, line string) model.Frontend {
 				f := r.frontend(line)
-				f.Pool = &model.Pool{Hold: hold, Cluster: f.Pool.FlowEndpoints}
+				f.Pool.Hold = hold
 				return f
 			}
 			commit := func(full bool, endpoints string) {
