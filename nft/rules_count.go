@@ -82,14 +82,17 @@ func withPorts() Statement {
 // count adds one to the counter of the packet's key, and adds the element if it is new.
 // "update" would do the same, but kernels require a timeout for it.
 func count(id SetID) Statement {
+	return changeSet(id, "add", " counter", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD, Counter: true})
+}
+
+// changeSet changes the element of the packet's key.
+func changeSet(id SetID, word, options string, change *expr.Dynset) Statement {
 	load, _ := loadKey(id, pick{})
+	change.SrcRegKey, change.SetName, change.SetID = regKey, id.Name(), byNameOnly
 	return Statement{
-		Text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, pick{})),
-		sets: []SetID{id},
-		Expressions: append(load, &expr.Dynset{
-			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_ADD,
-			Counter: true,
-		}),
+		Text:        fmt.Sprintf("%s @%s { %s%s }", word, id.Name(), lookup(id, pick{}), options),
+		sets:        []SetID{id},
+		Expressions: append(load, change),
 	}
 }
 

@@ -1,7 +1,6 @@
 package nft
 
 import (
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +18,7 @@ import (
 //	set waiting                192.0.2.7 . 10.96.0.10 . tcp . 80 expires 20s
 //
 // Frontends have a set of their own: clients, whose addresses may be forged, fill only the other
-// one, and cannot hide that somebody waits for a frontend.
+// one, and cannot hide that a client waits for a frontend.
 
 const (
 	// HeldTime is how long a frontend remains in [SetHeld] after the last packet.
@@ -58,12 +57,5 @@ func notSYN() Statement {
 
 // renew adds the packet's key to the set, or restarts its timeout.
 func renew(id SetID) Statement {
-	load, _ := loadKey(id, pick{})
-	return Statement{
-		Text: fmt.Sprintf("update @%s { %s }", id.Name(), lookup(id, pick{})),
-		sets: []SetID{id},
-		Expressions: append(load, &expr.Dynset{
-			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_UPDATE,
-		}),
-	}
+	return changeSet(id, "update", "", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_UPDATE})
 }
