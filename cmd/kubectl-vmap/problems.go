@@ -59,7 +59,7 @@ func (c clusterProblems) Name(ctx context.Context, list []findings.Merged) error
 // values of fields that match no pod.
 type namer struct{ *resolve.Resolver }
 
-// add adds to findings. The error is that of a Service of which something was not read; what
+// add adds to findings. The error is about a Service of which something was not read; what
 // nodes describe stays.
 func (n namer) add(ctx context.Context, list []findings.Merged) error {
 	services := map[[2]string][]*findings.Merged{}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,26 +15,10 @@ import (
 
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/healthtest"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
-
-var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-// document is that of a node without problems, which has seen everything up to 1000.
-func document(change ...func(d *nodestatus.Document, h *nodestatus.Health)) *nodestatus.Document {
-	d := &nodestatus.Document{Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Health: &nodestatus.Health{
-		Started:   now.Add(-26 * time.Hour),
-		Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "1000"}, {Kind: "EndpointSlice", ResourceVersion: "1000"}},
-		Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
-		Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOwned}},
-		Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
-	}}
-	for _, f := range change {
-		f(d, d.Health)
-	}
-	return d
-}
 
 // at sets what the node has seen.
 func at(services, slices string) func(*nodestatus.Document, *nodestatus.Health) {
@@ -61,12 +44,12 @@ func TestLagComparesNumbers(t *testing.T) {
 		{"10", "1000", status.Lag{Services: 4}},
 		{"", "", status.Lag{Services: 5, EndpointSlices: 2}},
 	} {
-		got, err := api.lag(document(at(test.services, test.slices)).Health)
+		got, err := api.lag(healthtest.Document(at(test.services, test.slices)).Health)
 		if err != nil || *got != test.want {
 			t.Errorf("at %q and %q: %+v, %v, want %+v", test.services, test.slices, got, err, test.want)
 		}
 	}
-	if _, err := api.lag(document(at("1000", "abc")).Health); err == nil {
+	if _, err := api.lag(healthtest.Document(at("1000", "abc")).Health); err == nil {
 		t.Errorf("resource versions that are no numbers: %v", err)
 	}
 	if got, err := api.lag(&nodestatus.Health{}); got != nil || err != nil {
@@ -119,9 +102,9 @@ func answer(documents ...*nodestatus.Document) nodestest.Program {
 
 func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
 	s := serveObjects(t, nodestest.New(t, map[string]nodestest.Program{
-		"catches-up": answer(document(at("1000", "1001")), document(at("1003", "1004"))),
-		"stays":      answer(document(at("1000", "1001"))),
-		"well":       answer(document(at("1003", "1003"))),
+		"catches-up": answer(healthtest.Document(at("1000", "1001")), healthtest.Document(at("1003", "1004"))),
+		"stays":      answer(healthtest.Document(at("1000", "1001"))),
+		"well":       answer(healthtest.Document(at("1003", "1003"))),
 	}), 1003, 7, 1002)
 	out, errs, code := s.Command(t, statusCommand)
 	for _, want := range []string{"stays        v1.2.3    True    4 ", "catches-up   v1.2.3    True    0 ", "well         v1.2.3    True    0 "} {
@@ -135,8 +118,8 @@ func TestNodeThatCatchesUpIsNotBehind(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	well := func() nodestest.Program { return answer(document(at("9", "9"))) }
-	bad := answer(document(at("9", "9"), func(_ *nodestatus.Document, h *nodestatus.Health) { h.Refused.Ports = 1 }))
+	well := func() nodestest.Program { return answer(healthtest.Document(at("9", "9"))) }
+	bad := answer(healthtest.Document(at("9", "9"), func(_ *nodestatus.Document, h *nodestatus.Health) { h.Refused.Ports = 1 }))
 	for name, test := range map[string]struct {
 		programs map[string]nodestest.Program
 		forbid   string
@@ -173,7 +156,7 @@ func TestLagNeedsPermission(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", nil).Status())
 	}
-	s := nodestest.New(t, map[string]nodestest.Program{"a": answer(document())}).Handle("GET /api/v1/services", forbidden)
+	s := nodestest.New(t, map[string]nodestest.Program{"a": answer(healthtest.Document())}).Handle("GET /api/v1/services", forbidden)
 	out, errs, code := s.Command(t, statusCommand)
 	if code != exit.Trouble || !strings.Contains(errs, "LAG is not known: no permission to list services, which the ClusterRole in deploy/kubectl gives") ||
 		!strings.Contains(out, "a      v1.2.3    True    -     0") {

@@ -22,7 +22,7 @@ const (
 
 // explainsRandomPackets sends random packets, and checks that explain predicts what happens
 // to them, and that it is certain of all that are sent to a Service, but where the order of two
-// programs' chains decides, which kernels without nfnetlink_hook do not tell. Most are questions of
+// programs' chains decides, which kernels without nfnetlink_hook do not tell. Most are about
 // the cells.
 func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	t.Helper()

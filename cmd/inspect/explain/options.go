@@ -90,7 +90,7 @@ func (o Options) parseTo() (reference.Reference, error) {
 
 func unknownName(text string) error {
 	return fmt.Errorf("%q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
-		"knows those of pods and nodes, too", text)
+		"knows pods and nodes, too", text)
 }
 
 // check returns an error about values that are not accepted.

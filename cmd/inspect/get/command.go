@@ -25,8 +25,8 @@ that clients connect to), as the running kube-vmap reports it. kube-vmap get sho
 node; without a running kube-vmap, the kernel's tables.
 
 All nodes program the same Services, so kubectl vmap get asks one of them, and names it on
-stderr. Numbers of connections are those of the node, and so is what depends on where
-it is: NotLocal, hints, slots. --node NAME asks another one; with several names or
+stderr. Connections, and what depends on where a node is (NotLocal, hints, slots),
+are as on that node. --node NAME asks another one; with several names or
 --all-nodes, the rows have a column NODE and come as the nodes answer. Nodes that do
 not answer are named at the end, and make the exit code 1.
 

@@ -62,7 +62,7 @@ connection to any of its ready endpoints, whoever the client is. Problems of oth
 and of nodes are listed, too. The reasons:
 
 ` + findings.ReasonsHelp() + `
-All namespaces are listed, or that of -n. In a cluster, a SERVICE is one of the namespace of
+All namespaces are listed, or the one of -n. In a cluster, a SERVICE is one of the namespace of
 -n or of the kubeconfig, unless -A is given. Whether endpoints respond is observed for a
 moment (--observe), without sending anything: let clients try meanwhile. Resets are found
 only if connections are counted. See docs/usage.md for what the evidence is.

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// Severities of nodes, in addition to those of package nodestatus.
+// Severities of nodes, in addition to package nodestatus.
 const (
 	severityUnknown = "Unknown" // it could not be read
 	severityAbsent  = "Absent"  // it has no pod of kube-vmap

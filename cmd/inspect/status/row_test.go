@@ -11,25 +11,9 @@ import (
 
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/healthtest"
 	"kube-vmap/model"
 )
-
-var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-// healthy is that of a node without problems, which has seen everything up to 1000.
-func healthy(change ...func(d *nodestatus.Document, h *nodestatus.Health)) *nodestatus.Document {
-	d := &nodestatus.Document{Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Health: &nodestatus.Health{
-		Started:   now.Add(-26 * time.Hour),
-		Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "1000"}, {Kind: "EndpointSlice", ResourceVersion: "1000"}},
-		Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
-		Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOwned}},
-		Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
-	}}
-	for _, f := range change {
-		f(d, d.Health)
-	}
-	return d
-}
 
 // rows are the rows of a cluster with one node of each kind.
 func rows() []Row {
@@ -47,26 +31,26 @@ func rows() []Row {
 	}
 	node := func(name string) nodes.Node { return nodes.Node{Name: name} }
 	out := []Row{
-		NewRow(node("well"), healthy(well), nil, api),
-		NewRow(node("repaired"), healthy(well, func(_ *nodestatus.Document, h *nodestatus.Health) {
+		NewRow(node("well"), healthtest.Document(well), nil, api),
+		NewRow(node("repaired"), healthtest.Document(well, func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Tables[model.IPv6].State = nodestatus.TableOpen
-			h.Repairs = nodestatus.Count{Count: 3, Last: now.Add(-time.Minute)}
+			h.Repairs = nodestatus.Count{Count: 3, Last: healthtest.Now.Add(-time.Minute)}
 			h.Refused = nodestatus.Refused{Objects: 1, Conflicts: 1}
 		}), nil, api),
-		NewRow(node("behind"), healthy(func(_ *nodestatus.Document, h *nodestatus.Health) {
-			h.Positions[0].FailingSince, h.Positions[0].Error = now.Add(-time.Minute), "connection refused"
+		NewRow(node("behind"), healthtest.Document(func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.Positions[0].FailingSince, h.Positions[0].Error = healthtest.Now.Add(-time.Minute), "connection refused"
 		}), nil, api),
-		NewRow(node("manifests"), healthy(func(_ *nodestatus.Document, h *nodestatus.Health) { h.Positions = nil }), nil, api),
-		NewRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, healthy(well), nil, api),
+		NewRow(node("manifests"), healthtest.Document(func(_ *nodestatus.Document, h *nodestatus.Health) { h.Positions = nil }), nil, api),
+		NewRow(nodes.Node{Name: "unready", Why: "pod p is not ready"}, healthtest.Document(well), nil, api),
 		NewRow(nodes.Node{Name: "absent", Missing: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		NewRow(nodes.Node{Name: "later-1", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		NewRow(nodes.Node{Name: "later-2", Missing: true, Absent: true}, nil, &nodes.MissingError{Why: "no pod of kube-vmap is on this node"}, api),
 		NewRow(node("dead"), nil, errors.New("no answer within 10s (--node-timeout)"), api),
 		NewRow(node("old"), nil, &nodes.VersionError{Version: "v0.1.0", Command: "status"}, api),
 		NewRow(node("older"), &nodestatus.Document{Version: "v0.1.1"}, nil, api),
-		NewRow(node("evil"), healthy(well, func(d *nodestatus.Document, h *nodestatus.Health) {
+		NewRow(node("evil"), healthtest.Document(well, func(d *nodestatus.Document, h *nodestatus.Health) {
 			d.Version = "v1\x1b[2J"
-			h.Warnings = nodestatus.Count{Count: 1, Last: now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
+			h.Warnings = nodestatus.Count{Count: 1, Last: healthtest.Now, Text: "\x1b]0;" + strings.Repeat("x", 200)}
 		}), nil, api),
 	}
 	sortRows(out)
