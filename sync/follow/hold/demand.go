@@ -1,9 +1,7 @@
 package hold
 
 import (
-	"iter"
 	"maps"
-	"slices"
 	stdsync "sync"
 	"time"
 
@@ -32,24 +30,37 @@ type Tracking interface {
 	EachTranslated(begin func(), fn func(conntrack.Entry)) error
 }
 
+// Demand is the demand for a Service.
+type Demand struct {
+	// Clients counts those that wait, and active connections; at least 1.
+	Clients int
+	// Began is when the first packet of the last outage was held, if one was within [nft.HeldTime].
+	Began time.Time
+}
+
+// heldPackets says when packets of a Service were held: the first one of the last outage, and the last
+// one.
+type heldPackets struct{ first, last time.Time }
+
 // demand is the demand for Services. All but each is used by the goroutine of [Hold].
 type demand struct {
 	frontends map[model.Match]model.ServiceName // of Services that may be scaled to zero
 	services  map[model.ServiceName]int         // the numbers of these frontends
 	peaks     [2]int                            // of frontends and services
-	held      map[model.ServiceName]time.Time   // when the last packet was held
-	active    map[model.ServiceName]int         // zero if all connections have ended
-	err       error                             // of the last read of connection tracking
-	pace      throttle.Throttle                 // of reads of connection tracking
+	held      map[model.ServiceName]heldPackets
+	active    map[model.ServiceName]int // zero if all connections have ended
+	err       error                     // of the last read of connection tracking
+	pace      throttle.Throttle         // of reads of connection tracking
+	changed   chan struct{}             // capacity one
 
 	mu   stdsync.Mutex
-	last map[model.ServiceName]int
+	last map[model.ServiceName]Demand
 }
 
 func newDemand() demand {
 	return demand{
 		frontends: map[model.Match]model.ServiceName{}, services: map[model.ServiceName]int{},
-		held: map[model.ServiceName]time.Time{},
+		held: map[model.ServiceName]heldPackets{}, changed: make(chan struct{}, 1),
 		pace: throttle.Throttle{Factor: trackingFactor, Min: trackingPeriod, ProcessorTime: sync.ThreadCPUTime},
 	}
 }
@@ -82,11 +93,16 @@ func (d *demand) release(s model.ServiceName) {
 	}
 }
 
-// packet notes the time of a held packet.
-func (d *demand) packet(of model.ServiceName, at time.Time) {
-	if at.After(d.held[of]) {
-		d.held[of] = at
+// packet notes the time of a held packet, the first one of an outage or another.
+func (d *demand) packet(of model.ServiceName, at time.Time, first bool) {
+	h := d.held[of]
+	if first {
+		h.first = at
 	}
+	if at.After(h.last) {
+		h.last = at
+	}
+	d.held[of] = h
 }
 
 // readActive counts active connections, unless it was done shortly before. They count where they
@@ -118,37 +134,35 @@ func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) error {
 
 // publish makes the current demand available. waiting are the clients that wait.
 func (d *demand) publish(now time.Time, waiting map[model.ServiceName]int) {
-	all := maps.Clone(d.active)
-	if all == nil {
-		all = map[model.ServiceName]int{}
+	all := make(map[model.ServiceName]Demand, len(d.active)+len(d.held))
+	for s, n := range d.active {
+		all[s] = Demand{Clients: n}
 	}
 	for s, n := range waiting {
 		if d.services[s] > 0 {
-			all[s] += n
+			all[s] = Demand{Clients: all[s].Clients + n}
 		}
 	}
-	maps.DeleteFunc(d.held, func(_ model.ServiceName, at time.Time) bool { return now.Sub(at) >= demandTime })
-	for s := range d.held {
-		all[s] += 0
+	maps.DeleteFunc(d.held, func(_ model.ServiceName, h heldPackets) bool { return now.Sub(h.last) >= demandTime })
+	for s, h := range d.held {
+		all[s] = Demand{all[s].Clients, h.first}
 	}
-	for s, n := range all {
-		all[s] = max(n, 1)
+	for s, one := range all {
+		one.Clients = max(one.Clients, 1)
+		all[s] = one
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.last = all
+	d.mu.Unlock()
+	select {
+	case d.changed <- struct{}{}:
+	default: // signaled already
+	}
 }
 
-// each returns the demand that was published last, by Service. It may be called at any time.
-func (d *demand) each() iter.Seq2[model.ServiceName, int] {
+// published returns the demand that was published last. It may be called at any time.
+func (d *demand) published() map[model.ServiceName]Demand {
 	d.mu.Lock()
-	last := d.last // which is not changed
-	d.mu.Unlock()
-	return func(yield func(model.ServiceName, int) bool) {
-		for _, s := range slices.SortedFunc(maps.Keys(last), model.ServiceName.Compare) {
-			if !yield(s, last[s]) {
-				return
-			}
-		}
-	}
+	defer d.mu.Unlock()
+	return d.last
 }

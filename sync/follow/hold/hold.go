@@ -18,7 +18,6 @@ package hold
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -136,8 +135,12 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 // Demand returns the demand for Services that may be scaled to zero, as far as this node sees it, by
 // Service: clients that wait, and active connections that the node translates. It is at least one for
 // [nft.HeldTime] after the last held packet, and while connection tracking has a connection that has
-// ended: short ones begin and end between two reads. Demand may be called at any time.
-func (h *Hold) Demand() iter.Seq2[model.ServiceName, int] { return h.demand.each() }
+// ended: short ones begin and end between two reads. Demand may be called at any time; its result must
+// not be changed.
+func (h *Hold) Demand() map[model.ServiceName]Demand { return h.demand.published() }
+
+// DemandChanged returns a channel, for one receiver, that delivers when the demand may have changed.
+func (h *Hold) DemandChanged() <-chan struct{} { return h.demand.changed }
 
 // clients counts the clients of each pool without an endpoint.
 func (h *Hold) clients() (counts map[*pool]int, err error) {
@@ -246,7 +249,7 @@ func (h *Hold) read() (err error) {
 					fresh.Insert(p.service)
 				}
 				if p != nil && p.scaleToZero {
-					h.demand.packet(p.name(), at)
+					h.demand.packet(p.name(), at, first)
 				}
 			})
 		}

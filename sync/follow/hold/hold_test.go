@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -259,7 +258,7 @@ func TestDemand(t *testing.T) {
 			r.after(after, 0)
 			var got []int
 			for s, n := range r.hold.Demand() {
-				if got = append(got, n); s != (model.ServiceName{Namespace: "shop", Name: "web"}) {
+				if got = append(got, n.Clients); s != (model.ServiceName{Namespace: "shop", Name: "web"}) {
 					r.Errorf("demand for %s", s)
 				}
 			}
@@ -313,7 +312,7 @@ func TestSleeperHoldsAgain(t *testing.T) {
 		}
 		expect := func(again, demand int) {
 			t.Helper()
-			if n := len(maps.Collect(r.hold.Demand())); r.again != again || n != demand {
+			if n := len(r.hold.Demand()); r.again != again || n != demand {
 				r.Errorf("held again %d times, want %d; %d Services with demand, want %d", r.again, again, n, demand)
 			}
 		}
@@ -367,13 +366,13 @@ func TestNoDemandForRemovedServices(t *testing.T) {
 			r.commit(sleeper(model.VerdictHold)...)
 			r.send(to)
 			r.after(trackingPeriod+period, 0)
-			if got := maps.Collect(r.hold.Demand()); len(got) != 1 {
+			if got := r.hold.Demand(); len(got) != 1 {
 				r.Fatalf("demand %v, want one", got)
 			}
 			r.commit(remaining...)
 			<-time.After(2 * period)
 			synctest.Wait()
-			if got := maps.Collect(r.hold.Demand()); len(got) != 0 {
+			if got := r.hold.Demand(); len(got) != 0 {
 				r.Errorf("demand %v, want none", got)
 			}
 			r.commit()
@@ -422,7 +421,7 @@ func TestSignalDespiteManyClients(t *testing.T) {
 		for range 10 {
 			r.send(to)
 			r.after(period, 0)
-			if len(maps.Collect(r.hold.Demand())) == 0 {
+			if len(r.hold.Demand()) == 0 {
 				r.Error("no demand")
 			}
 			r.commit()
