@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/affinity"
 	"kube-vmap/sync/follow/connections"
+	"kube-vmap/sync/follow/demand"
 	"kube-vmap/sync/follow/flows"
 	"kube-vmap/sync/follow/healthcheck"
 	"kube-vmap/sync/follow/hold"
@@ -53,7 +57,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	})
 	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting
-	out = append(out, p.passiveHealth(m), holds)
+	out = append(out, p.passiveHealth(m), holds, p.demandReporter(holds))
 	if p.config.CountConnections {
 		c := connections.New(connections.Config{Kernel: p.handles.take(), Log: p.log, Recorder: recorder})
 		m.AddConnections(c, p.config.EndpointMetrics)
@@ -65,6 +69,24 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		out = append(out, l)
 	}
 	return out
+}
+
+// scalerDir has the files of kube-vmap-scaler in pods of the DaemonSet, if there is one.
+const scalerDir = "/var/run/secrets/kube-vmap-scaler"
+
+// demandReporter returns the follower that reports demand to kube-vmap-scaler.
+func (p *proxy) demandReporter(h *hold.Hold) follower {
+	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: scalerDir, Log: p.log})
+	p.reports = append(p.reports, func(h *nodestatus.Health) {
+		if since, err := r.Failure(); err != nil {
+			h.Problems = append(h.Problems, nodestatus.Problem{
+				Object: "Node " + p.loop.NodeName, Reason: nodestatus.ReasonDemand,
+				Text: fmt.Sprintf("the demand for Services that scale to zero has not been reported for %s: %v",
+					time.Since(since).Round(time.Second), err),
+			})
+		}
+	})
+	return r
 }
 
 // passiveHealth returns the follower that finds unresponsive endpoints.

@@ -7,6 +7,7 @@
 //	leastconn      steers new connections to the endpoints with the fewest
 //	passivehealth  finds unresponsive endpoints
 //	hold           ends the hold of connections that waited for an endpoint for too long
+//	demand         reports the demand for Services that scale to zero
 //	healthcheck    serves health check node ports
 //	localhost      serves node ports on localhost
 //

@@ -8,7 +8,7 @@
 //	0.4 %   reading connections for passive health checks, of each family and protocol; 0.025 % while
 //	        none may count; twice that over UDP
 //	1/21    reading who waits for an endpoint; the same for their clients, and for connections, while
-//	        a Service scales to zero
+//	        a Service scales to zero; the same for what to report of it
 //	1/10    reading connection counters, or all connections for status and top, elapsed time
 //	1/11    the page of this node, while it is open in a browser, elapsed time
 package throttle

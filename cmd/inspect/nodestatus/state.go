@@ -55,6 +55,8 @@ const (
 	ReasonForwarding   = "Forwarding"
 	ReasonForwardRules = "ForwardRules"
 	ReasonTracking     = "TrackingFull"
+	// ReasonDemand: the demand for Services that scale to zero does not reach kube-vmap-scaler.
+	ReasonDemand = "DemandNotReported"
 )
 
 // Severity returns the severity of a problem: some may be intended, or pass by themselves.

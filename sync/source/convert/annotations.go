@@ -118,9 +118,13 @@ func parseHold(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// annotationScaleToZero says whether a program outside decides by the demand for a Service whether it
-// has endpoints. The first one that is set counts. The second one is Cilium's.
-var annotationScaleToZero = [...]string{"kube-vmap.io/scale-to-zero", "service.cilium.io/scale-to-zero"}
+// AnnotationScaleToZero says whether a program outside decides by the demand for a Service whether it
+// has endpoints.
+const AnnotationScaleToZero = "kube-vmap.io/scale-to-zero"
+
+// annotationScaleToZero are the names, of which the first one that is set counts. The second one is
+// Cilium's.
+var annotationScaleToZero = [...]string{AnnotationScaleToZero, "service.cilium.io/scale-to-zero"}
 
 // defaultHold is the hold of a Service that scales to zero, which would never see a client otherwise.
 const defaultHold = time.Minute
@@ -139,6 +143,13 @@ func (f *findings) scaleToZero(s *model.Service, annotations map[string]string) 
 		}
 		return
 	}
+}
+
+// ScalesToZero reports whether the annotations of a Service say that it scales to zero.
+func ScalesToZero(annotations map[string]string) bool {
+	var s model.Service
+	new(findings).scaleToZero(&s, annotations)
+	return s.ScaleToZero
 }
 
 func parseBool(value string) (bool, error) {

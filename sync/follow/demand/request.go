@@ -1,0 +1,122 @@
+package demand
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// timeout limits a connection's establishment, and how long a line waits for it.
+	timeout = 5 * time.Second
+	// keepAlive is the time between probes of an idle connection, and deadAfter how long packets may
+	// remain unacknowledged: the scaler's node may have lost power.
+	keepAlive, deadAfter = 5 * time.Second, 10 * time.Second
+)
+
+var errTimeout = fmt.Errorf("kube-vmap-scaler: no connection, or it has not read for %s", timeout)
+
+// request is a request to the scaler that goes on.
+type request struct {
+	body   *io.PipeWriter
+	cancel context.CancelCauseFunc
+	result chan error
+}
+
+// newRequest begins a request. It returns [fs.ErrNotExist] if there is no scaler.
+func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
+	var files [3]string
+	for i, name := range [...]string{CAFile, ServiceFile, TokenFile} {
+		content, err := os.ReadFile(filepath.Join(r.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		files[i] = strings.TrimSpace(string(content))
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(files[0])) {
+		return nil, fmt.Errorf("%s: no certificate", CAFile)
+	}
+	addr, err := r.address(files[1])
+	if err != nil {
+		return nil, err
+	}
+	body, w := io.Pipe()
+	ctx, cancel := context.WithCancelCause(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr.String()+Path, body)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+files[2])
+	out := &request{w, cancel, make(chan error, 1)}
+	go func() {
+		err := send(req, roots)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		_ = body.CloseWithError(err) // a write that waits fails
+		out.result <- err
+	}()
+	return out, nil
+}
+
+// send sends a request, which may take long, and returns how it ended.
+func send(req *http.Request, roots *x509.CertPool) error {
+	dialer := net.Dialer{
+		Timeout:         timeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 2},
+		Control: func(_, _ string, c syscall.RawConn) (err error) {
+			failed := c.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadAfter.Milliseconds()))
+			})
+			return cmp.Or(failed, err)
+		},
+	}
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: ServerName, MinVersion: tls.VersionTLS13},
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // what has arrived of it
+	return fmt.Errorf("kube-vmap-scaler: %s: %s", resp.Status, strings.TrimSpace(string(reason)))
+}
+
+// ended delivers how the request ended. It may be nil, and never delivers then.
+func (r *request) ended() <-chan error {
+	if r == nil {
+		return nil
+	}
+	return r.result
+}
+
+// write adds a line to the body. If it fails, the request ends.
+func (r *request) write(report Report) error {
+	line, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	defer time.AfterFunc(timeout, func() { r.cancel(errTimeout) }).Stop()
+	_, err = r.body.Write(append(line, '\n'))
+	return err
+}
