@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"kube-vmap/model"
+)
+
+// The metadata of a trigger.
+const (
+	keyService   = "service"   // in the namespace of the ScaledObject
+	keyThreshold = "threshold" // clients for each replica
+)
+
+const (
+	defaultThreshold = 100
+	metricName       = "demand"
+	// maxMessage limits a request of KEDA in bytes.
+	maxMessage = 64 << 10
+	// keepAlive is the time between probes of an idle connection of KEDA.
+	keepAlive = 30 * time.Second
+)
+
+// scaler is the external push scaler. An error means that the demand is not known: KEDA leaves the
+// number of replicas as it is then.
+type scaler struct {
+	pb.UnimplementedExternalScalerServer
+	demands  *demands
+	services *services
+	stopping <-chan struct{}
+}
+
+// serve serves KEDA until ctx ends.
+func (s *scaler) serve(ctx context.Context, l net.Listener) error {
+	s.stopping = ctx.Done()
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage), grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepAlive}))
+	pb.RegisterExternalScalerServer(server, s)
+	go func() {
+		<-ctx.Done()
+		defer time.AfterFunc(stopTimeout, server.Stop).Stop()
+		server.GracefulStop()
+	}()
+	return server.Serve(l)
+}
+
+// trigger returns what the trigger of a ScaledObject says.
+func trigger(ref *pb.ScaledObjectRef) (s model.ServiceName, threshold float64, err error) {
+	name, text := ref.GetScalerMetadata()[keyService], ref.GetScalerMetadata()[keyThreshold]
+	if name == "" {
+		return s, 0, status.Errorf(codes.InvalidArgument, "metadata of the trigger: no %s", keyService)
+	}
+	threshold = defaultThreshold
+	if text != "" {
+		if threshold, err = strconv.ParseFloat(text, 64); err != nil || !(threshold > 0) {
+			return s, 0, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s: %q is not a number above 0",
+				keyThreshold, text)
+		}
+	}
+	return model.ServiceName{Namespace: ref.GetNamespace(), Name: name}, threshold, nil
+}
+
+// clients returns how many clients the Service of a trigger has.
+func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef) (int, error) {
+	name, _, err := trigger(ref)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.services.check(ctx, name); err != nil {
+		return 0, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	n, err := s.demands.await(ctx, name)
+	if err != nil {
+		return 0, status.FromContextError(err).Err()
+	}
+	return n, nil
+}
+
+// IsActive reports whether there is demand.
+func (s *scaler) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
+	n, err := s.clients(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.IsActiveResponse{Result: n > 0}, nil
+}
+
+// StreamIsActive sends whether there is demand now, and whenever clients begin to wait, or demand
+// begins or ends. It ends without error if this program does: KEDA reconnects sooner then.
+func (s *scaler) StreamIsActive(ref *pb.ScaledObjectRef, stream pb.ExternalScaler_StreamIsActiveServer) error {
+	name, _, err := trigger(ref)
+	if err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	signals, stop := s.demands.watch(name)
+	defer stop()
+	for {
+		n, err := s.demands.await(ctx, name)
+		if err != nil {
+			return status.FromContextError(err).Err()
+		}
+		if err := stream.Send(&pb.IsActiveResponse{Result: n > 0}); err != nil {
+			return err
+		}
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+// GetMetricSpec returns the metric, with the threshold as its target.
+func (s *scaler) GetMetricSpec(_ context.Context, ref *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
+	_, threshold, err := trigger(ref)
+	if err != nil {
+		return nil, err
+	}
+	spec := &pb.MetricSpec{MetricName: metricName, TargetSizeFloat: threshold}
+	return &pb.GetMetricSpecResponse{MetricSpecs: []*pb.MetricSpec{spec}}, nil
+}
+
+// GetMetrics returns how many clients there are.
+func (s *scaler) GetMetrics(ctx context.Context, req *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
+	if name := req.GetMetricName(); name != metricName {
+		return nil, status.Errorf(codes.InvalidArgument, "metric %q does not exist", name)
+	}
+	n, err := s.clients(ctx, req.GetScaledObjectRef())
+	if err != nil {
+		return nil, err
+	}
+	value := &pb.MetricValue{MetricName: metricName, MetricValueFloat: float64(n)}
+	return &pb.GetMetricsResponse{MetricValues: []*pb.MetricValue{value}}, nil
+}
