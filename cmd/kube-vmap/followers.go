@@ -71,12 +71,9 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	return out
 }
 
-// scalerDir has the files of kube-vmap-scaler in pods of the DaemonSet, if there is one.
-const scalerDir = "/var/run/secrets/kube-vmap-scaler"
-
 // demandReporter returns the follower that reports demand to kube-vmap-scaler.
 func (p *proxy) demandReporter(h *hold.Hold) follower {
-	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: scalerDir, Log: p.log})
+	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: p.config.ScalerDirectory, Log: p.log})
 	p.reports = append(p.reports, func(h *nodestatus.Health) {
 		if since, err := r.Failure(); err != nil {
 			h.Problems = append(h.Problems, nodestatus.Problem{

@@ -52,6 +52,8 @@ type Options struct {
 	// [convert.ParsePassiveChecks]; at most so many percent of a Service port's are avoided.
 	PassiveHealthChecks           string
 	PassiveHealthChecksMaxPercent int32
+	// ScalerDirectory is where demand.Config finds kube-vmap-scaler.
+	ScalerDirectory string
 	// StatusSocket is the Unix socket of the status server, as package net names it;
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
@@ -75,6 +77,7 @@ func defaultOptions() Options {
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
 		PassiveHealthChecks: model.PassiveChecksReport.String(), PassiveHealthChecksMaxPercent: 50,
+		ScalerDirectory: "/var/run/secrets/kube-vmap-scaler",
 	}
 }
 

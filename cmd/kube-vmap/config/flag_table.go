@@ -80,6 +80,9 @@ func (f *Flags) addTraffic(s flagSection) {
 		"off", "report", "avoid")
 	s.add(&f.options.PassiveHealthChecksMaxPercent, "passive-health-checks-max-percent", extension,
 		"at most `N` percent of the endpoints of a Service port, rounded down, and never the last one, are avoided")
+	s.add(&f.options.ScalerDirectory, "scaler-directory", extension,
+		"`folder` with the token for kube-vmap-scaler, its certificate and the name of its Service, which the kubelet "+
+			"provides. Without them, the demand for Services that scale to zero is not reported")
 	s.add(&p.NFTables.SyncPeriod, "iptables-sync-period", "nftables.syncPeriod iptables.syncPeriod",
 		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
 			"Applies to nftables too, as in kube-proxy")

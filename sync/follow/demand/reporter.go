@@ -100,15 +100,20 @@ func (r *Reporter) Run(ctx context.Context) error {
 			r.end()
 			return nil
 		case <-r.Ready():
-			for _, c := range r.Take() {
-				follow.Update(r.addrs, c, isScaler, func(model.Match, model.ServiceName) {})
-			}
+			r.applyCommits()
 		case <-r.Changed:
+			r.applyCommits()
 			r.report(ctx)
 		case err := <-r.request.ended():
 			r.end()
 			r.finish(err)
 		}
+	}
+}
+
+func (r *Reporter) applyCommits() {
+	for _, c := range r.Take() {
+		follow.Update(r.addrs, c, isScaler, func(model.Match, model.ServiceName) {})
 	}
 }
 
