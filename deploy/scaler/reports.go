@@ -55,6 +55,7 @@ type reports struct {
 	reporter string // the user who may report
 	log      *slog.Logger
 	refused  prometheus.Counter
+	period   time.Duration // reviewPeriod
 
 	mu     sync.Mutex
 	limits *lru.Cache // *rate.Limiter by address
@@ -63,7 +64,7 @@ type reports struct {
 
 func newReports(d *demands, r reviewer, reporter string, log *slog.Logger) *reports {
 	return &reports{
-		demands: d, reviewer: r, reporter: reporter, log: log,
+		demands: d, reviewer: r, reporter: reporter, log: log, period: reviewPeriod,
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "kubevmap_scaler_refused_total", Help: "Requests of nodes, or others, that were refused.",
 		}),
@@ -144,7 +145,7 @@ func (r *reports) read(control *http.ResponseController, req *http.Request) erro
 			return &refusal{http.StatusBadRequest, err.Error()}
 		}
 		r.log.Debug("demand", "node", node, "services", len(report.Services), "complete", report.Complete)
-		if time.Since(reviewed) < reviewPeriod {
+		if time.Since(reviewed) < r.period {
 			continue
 		}
 		if _, err := r.review(ctx, token); isFinal(err) {

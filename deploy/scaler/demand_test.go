@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kube-vmap/model"
+	"kube-vmap/sync/follow/demand"
+)
+
+var web = model.ServiceName{Namespace: "shop", Name: "web"}
+
+// clientsOf returns a report of one Service.
+func clientsOf(n int, waiting, complete bool) demand.Report {
+	return demand.Report{
+		Services: []demand.Service{{Namespace: web.Namespace, Name: web.Name, Clients: n, Waiting: waiting}}, Complete: complete,
+	}
+}
+
+// TestDemandOfNodes has two nodes with demand for a Service.
+func TestDemandOfNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemands()
+		d.unsettle()
+		signals, stop := d.watch(web)
+		expect := func(what string, clients int, signal bool) {
+			t.Helper()
+			n, err := d.await(t.Context(), web)
+			if n != clients || err != nil || (len(signals) > 0) != signal {
+				t.Errorf("%s: %d clients, %v, %d signals, want %d and %t", what, n, err, len(signals), clients, signal)
+			}
+			for len(signals) > 0 {
+				<-signals
+			}
+		}
+		report := func(r *request, changes demand.Report) {
+			t.Helper()
+			if err := r.report(changes); err != nil {
+				t.Error(err)
+			}
+		}
+		one, two := d.begin("one"), d.begin("two")
+		report(one, clientsOf(3, true, true))
+		expect("clients wait", 3, true)
+		report(one, clientsOf(5, false, false))
+		expect("more clients", 5, false)
+		report(two, clientsOf(2, false, true))
+		expect("at another node", 7, false)
+		report(two, clientsOf(2, true, false))
+		expect("clients wait there, too", 7, true)
+		report(two, clientsOf(-1, false, false))
+		expect("none at another node", 5, false)
+
+		again := d.begin("one")
+		one.end()
+		if err := one.report(clientsOf(0, false, false)); !errors.Is(err, errReplaced) {
+			t.Errorf("report of an earlier request: %v", err)
+		}
+		<-time.After(time.Hour)
+		expect("another request has begun", 5, false)
+		report(again, demand.Report{Complete: true})
+		expect("and has no demand", 0, true)
+
+		report(again, clientsOf(maxClients+1, false, false))
+		expect("too many to be true", maxClients, true)
+		again.end()
+		<-time.After(reconnectTime - time.Second)
+		expect("the node may send another request", maxClients, false)
+		<-time.After(2 * time.Second)
+		expect("it has sent none", 0, true)
+		if stop(); len(d.watchers) > 0 || len(d.total) > 0 || len(d.nodes) != 1 {
+			t.Errorf("%d watchers, %d totals, %d nodes", len(d.watchers), len(d.total), len(d.nodes))
+		}
+	})
+}
+
+// TestNoDemandIsKnownLater has a program that has just started.
+func TestNoDemandIsKnownLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemands()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if n, err := d.await(ctx, web); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d clients before nodes can report, %v", n, err)
+		}
+		for range 2 { // the API server has not responded meanwhile
+			d.unsettle()
+			began := time.Now()
+			go func() {
+				<-time.After(settleTime / 2)
+				d.unsettle()
+			}()
+			n, err := d.await(t.Context(), web)
+			if took := time.Since(began); n != 0 || err != nil || took < 3*settleTime/2 || took > 2*settleTime {
+				t.Errorf("%d clients, %v after %s", n, err, took)
+			}
+		}
+		d.unsettle()
+		began := time.Now()
+		if err := d.begin("one").report(clientsOf(1, true, false)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.await(t.Context(), web); n != 1 || err != nil || time.Since(began) > 0 {
+			t.Errorf("%d clients, %v after %s", n, err, time.Since(began))
+		}
+	})
+}
+
+func TestInvalidReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemands()
+		r := d.begin("one")
+		for _, s := range []demand.Service{
+			{Namespace: strings.Repeat("n", maxName+1), Name: "web", Clients: 1}, {Namespace: "shop", Name: strings.Repeat("w", maxName+1), Clients: 1},
+		} {
+			if err := r.report(demand.Report{Services: []demand.Service{s}}); !errors.Is(err, errService) {
+				t.Errorf("%s/%s: %v", s.Namespace, s.Name, err)
+			}
+		}
+		s := []byte(strings.Repeat("a", maxName))
+		for i := range maxServices + 1 {
+			for k := range 4 {
+				s[k] = 'a' + byte(i>>(5*k))&31
+			}
+			err := r.report(demand.Report{Services: []demand.Service{{Namespace: "shop", Name: string(s), Clients: 1}}})
+			if (err == nil) != (i < maxServices) {
+				t.Fatalf("Service %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemands()
+		registry := prometheus.NewRegistry()
+		d.register(registry)
+		_, stop := d.watch(web)
+		defer stop()
+		if err := d.begin("one").report(clientsOf(3, true, true)); err != nil {
+			t.Fatal(err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families { // one each
+			if m := f.GetMetric()[0]; m.GetGauge().GetValue()+m.GetCounter().GetValue() != 1 {
+				t.Errorf("%s is %v, want 1", f.GetName(), m)
+			}
+		}
+	})
+}
