@@ -320,12 +320,12 @@ func containers(t *testing.T) []corev1.Container {
 		cleanup.Spec.Template.Spec.InitContainers, preflight.Spec.Template.Spec.InitContainers, shadow.Spec.Template.Spec.Containers)
 }
 
-// configVolume returns the name of the one ConfigMap that is mounted.
+// configVolume returns the name of the ConfigMap in the first volume.
 func configVolume(t *testing.T, ds appsv1.DaemonSet) string {
 	t.Helper()
 	volumes := ds.Spec.Template.Spec.Volumes
-	if len(volumes) != 1 || volumes[0].ConfigMap == nil {
-		t.Fatalf("volumes are %+v, want one of a ConfigMap", volumes)
+	if volumes[0].ConfigMap == nil {
+		t.Fatalf("volumes are %+v, want one of a ConfigMap first", volumes)
 	}
 	return volumes[0].ConfigMap.Name
 }
