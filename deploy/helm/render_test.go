@@ -98,8 +98,11 @@ func parsed(t *testing.T, values string) (set map[string]any) {
 func kustomize(t *testing.T, folder string) map[string]map[string]any {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
-	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring", "preflight", "shadow", "kubectl", "readiness"} {
+	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring", "preflight", "shadow", "kubectl", "readiness", "scaler"} {
 		for _, file := range glob(t, filepath.Join("..", dir, "*")) {
+			if info, err := os.Stat(file); err != nil || info.IsDir() {
+				continue
+			}
 			text := strings.ReplaceAll(string(read(t, file)), "https://api-server-address-is-not-set.invalid:6443", server)
 			must(t, files.WriteFile(path.Join("/", dir, filepath.Base(file)), []byte(text)))
 		}

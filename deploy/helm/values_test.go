@@ -35,6 +35,8 @@ func TestWrongValuesAreRejected(t *testing.T) {
 		"affinity: {nodeAffinty: {}}":                                          "at '/affinity': additional properties 'nodeAffinty' not allowed",
 		"preflight: {enabled: true, cniConfig: etc}":                           "at '/preflight/cniConfig'",
 		"cleanup: {enabled: 'yes'}":                                            "at '/cleanup/enabled': got string, want boolean",
+		"scaler: {image: {pullPolicy: Always}}":                                "at '/scaler/image': additional properties 'pullPolicy' not allowed",
+		"scaler: {kedaNamespace: ''}":                                          "at '/scaler/kedaNamespace'",
 		"monitoring: {enabled: true}":                                          "at '/monitoring': additional properties 'enabled' not allowed",
 		"apiServer: " + server + "\nmonitoring: {serviceMonitor: {enabled: true}}": "Set config.metricsBindAddress",
 		"apiServer: " + server + "\nconfig: {metricsBindAddress: '[::1]:10249'}\n" +

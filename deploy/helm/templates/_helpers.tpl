@@ -3,9 +3,13 @@ The manifests in files/ are those of kustomize. The templates read them and set 
 change, and the labels of the release, so both installations have the same objects.
 */}}
 
-{{/* A name with nameOverride in place of kube-vmap. */}}
+{{/* A name with nameOverride in place of kube-vmap. The scaler knows its objects by their names. */}}
 {{- define "kube-vmap.name" -}}
+{{- if eq (index . 1) "kube-vmap-scaler" -}}
+kube-vmap-scaler
+{{- else -}}
 {{- regexReplaceAllLiteral "^kube-vmap\\b" (index . 1) ((index . 0).Values.nameOverride | default "kube-vmap") -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The labels that all objects have, in addition to app.kubernetes.io/name. */}}
@@ -34,13 +38,13 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- if .namespace }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- if eq $object.kind "DaemonSet" -}}
+{{- if has $object.kind (list "DaemonSet" "Deployment") -}}
 {{- $_ := include "kube-vmap.pod" (list $root $object.spec.template) -}}
 {{- end -}}
 {{ toYaml $object }}
 {{- end -}}
 
-{{/* Sets what the pods of all DaemonSets have in common, as (list $ template). */}}
+{{/* Sets what all pods have in common, as (list $ template). */}}
 {{- define "kube-vmap.pod" -}}
 {{- $root := index . 0 -}}
 {{- $values := $root.Values -}}
@@ -49,15 +53,18 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- $_ := set $template.metadata "labels" (merge $template.metadata.labels $values.podLabels) -}}
 {{- with $values.podAnnotations }}{{ $_ := set $template.metadata "annotations" . }}{{ end -}}
 {{- with $pod.serviceAccountName }}{{ $_ := set $pod "serviceAccountName" (include "kube-vmap.name" (list $root .)) }}{{ end -}}
-{{- if $pod.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ end -}}
+{{- if eq ($pod.priorityClassName | default "") "system-node-critical" }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ end -}}
 {{- range $values.image.pullSecrets -}}
 {{- $_ := set $pod "imagePullSecrets" (append ($pod.imagePullSecrets | default list) (dict "name" .)) -}}
 {{- end -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
 {{- if hasPrefix "localhost/kube-vmap:" .image -}}
-{{- $_ := set . "image" (include "kube-vmap.image" $root) -}}
+{{- $_ := set . "image" (include "kube-vmap.image" (list $root $values.image)) -}}
 {{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
 {{- if $values.extraEnv }}{{ $_ := set . "env" (concat (.env | default list) $values.extraEnv) }}{{ end -}}
+{{- else if hasPrefix "localhost/kube-vmap-scaler:" .image -}}
+{{- $_ := set . "image" (include "kube-vmap.image" (list $root $values.scaler.image)) -}}
+{{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
 {{- else if contains "/pause:" .image -}}
 {{- $_ := set . "image" $values.pauseImage -}}
 {{- else -}}
@@ -101,12 +108,14 @@ alternatives, so each of them gets the expression by which nodes are chosen.
 {{- $_ := merge $own $value -}}
 {{- end -}}
 
+{{/* An image of the release, as (list $ value). */}}
 {{- define "kube-vmap.image" -}}
-{{- with .Values.image -}}
+{{- $root := index . 0 -}}
+{{- with index . 1 -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ .repository }}:{{ .tag | default $root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
