@@ -37,7 +37,7 @@ MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 96
 # The modules beside that of the top, without integration/otherprograms/metallb and
 # integration/e2e, which take minutes to build and which only `make beside`, `make e2e` and `make move` need.
-MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
+MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring deploy/scaler integration/cluster integration/otherprograms integration/page
 
 BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeout 2h
 # A pattern that matches no benchmark is an error.
@@ -147,7 +147,7 @@ trial: ## a cluster of three nodes with fault number N, for practice with kubect
 	@.ci/cluster
 	cd integration/cluster && go run ./trial $(N)
 
-image: ## build the container image for amd64 and arm64 (or ARCH), and its SBOM, in bin/image
+image: ## build the container images for amd64 and arm64 (or ARCH), and their SBOMs, in bin/image
 	.ci/image '$(VERSION)'
 
 release: ## make the release VERSION of this commit in bin/release, and check that it is reproducible
