@@ -31,16 +31,18 @@ func checkAssets(t *testing.T, out string) {
 		t.Errorf("the manual page begins with %q, want %q", got, title)
 	}
 	manifests := unpack(t, filepath.Join(out, "kube-vmap-manifests.tar.gz"))
-	const image = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: " + tag + "\n"
-	if site := manifests[top+"deploy/site/kustomization.yaml"]; !strings.Contains(site, image) {
-		t.Errorf("the manifests' site is\n%s, want in it\n%s", site, image)
+	for folder, name := range map[string]string{"site": "localhost/kube-vmap", "scaler": "localhost/kube-vmap-scaler"} {
+		image := "- name: " + name + "\n  newName: " + name + "\n  newTag: " + tag + "\n"
+		if got := manifests[top+"deploy/"+folder+"/kustomization.yaml"]; !strings.Contains(got, image) {
+			t.Errorf("the manifests' %s is\n%s, want in it\n%s", folder, got, image)
+		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(manifests)) {
 		if strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.yaml") {
 			t.Errorf("the manifests hold %s", file)
 		}
 	}
-	for _, file := range []string{"README.md", "configure", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json", "readiness/policy.yaml"} {
+	for _, file := range []string{"README.md", "configure", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json", "readiness/policy.yaml", "scaler/deployment.yaml"} {
 		if manifests[top+"deploy/"+file] == "" {
 			t.Errorf("the manifests lack %s", file)
 		}

@@ -33,6 +33,18 @@ const (
 	created  = 1795000000 // 2026-11-18T11:06:40Z
 )
 
+// A program has an image, and in its SBOM some of the modules of its go.mod.
+type program struct {
+	name, user     string
+	module, folder string
+	linked         []string
+}
+
+var programs = []program{
+	{"kube-vmap", "0:0", "kube-vmap", "../..", []string{"github.com/google/nftables", "k8s.io/api"}},
+	{"kube-vmap-scaler", "65532:65532", "kube-vmap/deploy/scaler", "../scaler", []string{"github.com/kedacore/keda/v2", "google.golang.org/grpc"}},
+}
+
 // arch and system limit what TestImage builds, because all of them take some minutes.
 var (
 	arch   = flag.String("arch", "amd64 arm64", "build for these architectures")
@@ -54,35 +66,42 @@ func TestImage(t *testing.T) {
 	}
 	want := []string{
 		"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz",
-		"kube-vmap.tar", "vmap.yaml",
+		"vmap.yaml",
 	}
 	for _, arch := range strings.Fields(*arch) {
 		for _, system := range strings.Fields(*system) {
 			want = append(want, "kubectl-vmap-"+system+"-"+arch+".tar.gz")
 		}
-		want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch,
-			"kube-vmap-linux-"+arch+"-licenses.tar.gz")
+		want = append(want, "kube-vmap-linux-"+arch, "kube-vmap-linux-"+arch+"-licenses.tar.gz")
+	}
+	for _, p := range programs {
+		want = append(want, p.name+".tar")
+		for _, arch := range strings.Fields(*arch) {
+			want = append(want, p.name+"-"+arch+".cdx.json", p.name+"-"+arch+".tar")
+		}
 	}
 	if files := filesIn(t, out); !slices.Equal(files, slices.Sorted(slices.Values(want))) {
 		t.Fatalf("files %v, want %v", files, want)
 	}
 	t.Run("Assets", func(t *testing.T) { checkAssets(t, out) })
 	t.Run("KrewInstallsThePlugin", func(t *testing.T) { checkKrew(t, out) })
-	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) { checkLayout(t, filepath.Join(out, "kube-vmap.tar")) })
-	for _, arch := range strings.Fields(*arch) {
-		t.Run(arch, func(t *testing.T) {
-			binary := read(t, out, "kube-vmap-linux-"+arch)
-			checkBinary(t, binary, arch)
-			for _, tag := range []string{tag, "latest"} { // as docker load reads it
-				full, err := name.NewTag("localhost/kube-vmap:" + tag)
-				must(t, err)
-				image, err := tarball.ImageFromPath(filepath.Join(out, "kube-vmap-"+arch+".tar"), &full)
-				if err != nil {
-					t.Fatalf("%s: %v", full, err)
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			p.checkLayout(t, filepath.Join(out, p.name+".tar"))
+			for _, arch := range strings.Fields(*arch) {
+				for _, tag := range []string{tag, "latest"} { // as docker load reads it
+					full, err := name.NewTag("localhost/" + p.name + ":" + tag)
+					must(t, err)
+					image, err := tarball.ImageFromPath(filepath.Join(out, p.name+"-"+arch+".tar"), &full)
+					if err != nil {
+						t.Fatalf("%s: %v", full, err)
+					}
+					if binary := p.checkImage(t, image, arch); p.name == "kube-vmap" && binary != read(t, out, "kube-vmap-linux-"+arch) {
+						t.Errorf("%s: the image has another binary", arch)
+					}
 				}
-				checkImage(t, image, arch, binary)
+				p.checkSBOM(t, read(t, out, p.name+"-"+arch+".cdx.json"), arch)
 			}
-			checkSBOM(t, read(t, out, "kube-vmap-"+arch+".cdx.json"), arch)
 		})
 	}
 }
@@ -96,8 +115,9 @@ func TestInvalidImageNamesAreRefused(t *testing.T) {
 	}
 }
 
-// checkLayout unpacks an OCI layout, and checks all digests, sizes and media types in it.
-func checkLayout(t *testing.T, path string) {
+// checkLayout unpacks an OCI layout of one image for each architecture, and checks all digests, sizes
+// and media types in it.
+func (p program) checkLayout(t *testing.T, path string) {
 	folder := t.TempDir()
 	if text, err := exec.Command("tar", "-xf", path, "-C", folder).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -113,7 +133,7 @@ func checkLayout(t *testing.T, path string) {
 	}
 	for i, tag := range []string{tag, "latest"} {
 		a := names[i].Annotations
-		if a["org.opencontainers.image.ref.name"] != tag || a["io.containerd.image.name"] != "localhost/kube-vmap:"+tag {
+		if a["org.opencontainers.image.ref.name"] != tag || a["io.containerd.image.name"] != "localhost/"+p.name+":"+tag {
 			t.Errorf("names %v, want that of tag %s", a, tag)
 		}
 	}
@@ -127,15 +147,16 @@ func checkLayout(t *testing.T, path string) {
 		if d.ArtifactType != "" {
 			t.Errorf("artifact type %q", d.ArtifactType)
 		}
-		checkImage(t, image, d.Platform.Architecture, read(t, filepath.Dir(path), "kube-vmap-linux-"+d.Platform.Architecture))
+		p.checkImage(t, image, d.Platform.Architecture)
 	}
 	if want := strings.Fields(*arch); !slices.Equal(got, want) {
 		t.Errorf("holds %v, want %v", got, want)
 	}
 }
 
-// checkImage checks the configuration and the files, which are the binary and license texts.
-func checkImage(t *testing.T, image v1.Image, arch, binary string) {
+// checkImage checks the configuration and the files, which are the binary, which it returns, and license
+// texts.
+func (p program) checkImage(t *testing.T, image v1.Image, arch string) string {
 	t.Helper()
 	if err := validate.Image(image); err != nil {
 		t.Error(err)
@@ -145,14 +166,14 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 	if c.OS != "linux" || c.Architecture != arch {
 		t.Errorf("the image is for %s/%s, want linux/%s", c.OS, c.Architecture, arch)
 	}
-	if !slices.Equal(c.Config.Entrypoint, []string{"/kube-vmap"}) || c.Config.Cmd != nil {
-		t.Errorf("runs %q %q, want /kube-vmap alone", c.Config.Entrypoint, c.Config.Cmd)
+	if !slices.Equal(c.Config.Entrypoint, []string{"/" + p.name}) || c.Config.Cmd != nil {
+		t.Errorf("runs %q %q, want /%s alone", c.Config.Entrypoint, c.Config.Cmd, p.name)
 	}
-	if c.Config.User != "0:0" || len(c.Config.Env) != 0 {
-		t.Errorf("user %q, environment %q; want 0:0 and none", c.Config.User, c.Config.Env)
+	if c.Config.User != p.user || len(c.Config.Env) != 0 {
+		t.Errorf("user %q, environment %q; want %s and none", c.Config.User, c.Config.Env, p.user)
 	}
 	for key, want := range map[string]string{
-		"title": "kube-vmap", "version": version, "revision": revision, "created": "2026-11-18T11:06:40Z",
+		"title": p.name, "version": version, "revision": revision, "created": "2026-11-18T11:06:40Z",
 	} {
 		if got := c.Config.Labels["org.opencontainers.image."+key]; got != want {
 			t.Errorf("label %s is %q, want %q", key, got, want)
@@ -174,7 +195,7 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 			break
 		}
 		must(t, err)
-		executable := header.Name == "kube-vmap" || header.Typeflag == tar.TypeDir
+		executable := header.Name == p.name || header.Typeflag == tar.TypeDir
 		if executable != (header.Mode == 0o555) || !executable && header.Mode != 0o444 ||
 			header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(created, 0)) {
 			t.Errorf("a file is %+v", header)
@@ -185,10 +206,9 @@ func checkImage(t *testing.T, image v1.Image, arch, binary string) {
 			files[header.Name] = string(text)
 		}
 	}
-	if files["kube-vmap"] != binary {
-		t.Error("kube-vmap is not the binary")
-	}
-	checkLicenses(t, files, "kube-vmap")
+	checkBinary(t, files[p.name], arch)
+	checkLicenses(t, files, p.name)
+	return files[p.name]
 }
 
 // checkLicenses checks that there is a license text for each module that is linked into a program, and
@@ -199,7 +219,7 @@ func checkLicenses(t *testing.T, files map[string]string, program string) {
 	must(t, err)
 	modules := []string{"std"}
 	for _, module := range info.Deps {
-		if module.Replace == nil { // in the plugin, kube-vmap itself
+		if module.Replace == nil { // in other modules of ours, kube-vmap itself
 			modules = append(modules, module.Path)
 		}
 	}
@@ -233,16 +253,16 @@ func checkBinary(t *testing.T, binary, arch string) {
 }
 
 // checkSBOM checks that an SBOM lists what was linked, and nothing of what packs the image.
-func checkSBOM(t *testing.T, bom, arch string) {
+func (p program) checkSBOM(t *testing.T, bom, arch string) {
 	t.Helper()
-	for _, module := range []string{"github.com/google/nftables", "k8s.io/api"} {
-		required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (\S+)`).FindStringSubmatch(read(t, "../../go.mod"))
+	for _, module := range p.linked {
+		required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (\S+)`).FindStringSubmatch(read(t, p.folder, "go.mod"))
 		if required == nil || !strings.Contains(bom, `"pkg:golang/`+module+"@"+required[1]) {
 			t.Errorf("does not list %s, go.mod has %q", module, required)
 		}
 	}
-	if !strings.Contains(bom, `"pkg:golang/std@`) || !strings.Contains(bom, `"pkg:golang/kube-vmap@`+version+`?goarch=`+arch+`\u0026goos=linux`) || strings.Contains(bom, "go-containerregistry") {
-		t.Errorf("is\n%s\nwant Go itself and the version, and nothing of what packs the image", bom)
+	if !strings.Contains(bom, `"pkg:golang/std@`) || !strings.Contains(bom, `"pkg:golang/`+p.module+`@`+version+`?goarch=`+arch+`\u0026goos=linux`) || strings.Contains(bom, "go-containerregistry") || strings.Contains(bom, "../..") {
+		t.Errorf("is\n%s\nwant Go itself and the version, no path, and nothing of what packs the image", bom)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Command image packs layers with the static binary of kube-vmap and the license texts of its modules
+// Command image packs layers with the static binary of a program and the license texts of its modules
 // as container images, from scratch and without a container engine or a registry; .ci/image builds them and runs it.
 //
-//	ARCH.tar (a layer) --> image --+--> OUT/kube-vmap-ARCH.tar, for docker load
+//	ARCH.tar (a layer) --> image --+--> OUT/PROGRAM-ARCH.tar, for docker load
 //	                               +--> OUT/layout, the OCI layout of all of them
 //
 // It is a module of its own, so that kube-vmap's does not have its dependencies.
@@ -27,6 +27,9 @@ import (
 
 func main() {
 	var r release
+	flag.StringVar(&r.program, "program", "", "file name of the program")
+	flag.StringVar(&r.description, "description", "", "what it is")
+	flag.StringVar(&r.user, "user", "", "user and group that it runs as, as numbers")
 	flag.StringVar(&r.name, "name", "", "name of the image, without tag")
 	flag.StringVar(&r.version, "version", "", "version")
 	flag.StringVar(&r.tag, "tag", "", "tag of the image")
@@ -43,6 +46,7 @@ func main() {
 
 // A release has the metadata of an image.
 type release struct {
+	program, description, user   string
 	name, tag, version, revision string
 	created                      time.Time
 }
@@ -63,7 +67,7 @@ func (r release) write(out string, layers []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
-		archive := filepath.Join(out, "kube-vmap-"+platform.Architecture+".tar")
+		archive := filepath.Join(out, r.program+"-"+platform.Architecture+".tar")
 		if err := tarball.MultiWriteToFile(archive, map[name.Tag]v1.Image{tags[0]: image, tags[1]: image}); err != nil {
 			return fmt.Errorf("write the image for docker load: %w", err)
 		}
@@ -100,9 +104,9 @@ func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) 
 	bare, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		OS: platform.OS, Architecture: platform.Architecture, Created: created,
 		Config: v1.Config{
-			Entrypoint: []string{"/kube-vmap"},
+			Entrypoint: []string{"/" + r.program},
 			WorkingDir: "/",
-			User:       "0:0", // see "Privileges" in docs/security.md
+			User:       r.user,
 			Labels:     r.labels(),
 		},
 		RootFS: v1.RootFS{Type: "layers"},
@@ -112,7 +116,7 @@ func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) 
 	}
 	image, err := mutate.Append(bare, mutate.Addendum{
 		Layer: layer, MediaType: types.OCILayer,
-		History: v1.History{Created: created, CreatedBy: "deploy/image", Comment: "kube-vmap " + r.version},
+		History: v1.History{Created: created, CreatedBy: "deploy/image", Comment: r.program + " " + r.version},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add the layer: %w", err)
@@ -132,8 +136,8 @@ func (untyped) ArtifactType() (string, error) { return "", nil }
 // https://github.com/opencontainers/image-spec/blob/main/annotations.md
 func (r release) labels() map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title":       "kube-vmap",
-		"org.opencontainers.image.description": "A Kubernetes Service proxy for nodes with nftables",
+		"org.opencontainers.image.title":       r.program,
+		"org.opencontainers.image.description": r.description,
 		"org.opencontainers.image.version":     r.version,
 		"org.opencontainers.image.revision":    r.revision,
 		"org.opencontainers.image.created":     r.created.Format(time.RFC3339),
