@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kube-vmap/sync/follow/demand"
 )
 
 // TestOnlyTheProxyReportsToTheScaler checks what nodes authenticate their reports with: a token that the
@@ -17,15 +19,16 @@ func TestOnlyTheProxyReportsToTheScaler(t *testing.T) {
 	pod := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec
 	sources := pod.Volumes[1].Projected.Sources
 	token, certificate := sources[0].ServiceAccountToken, sources[1].ConfigMap
-	if len(sources) != 2 || token.Audience != "kube-vmap-scaler" || certificate.Name != "kube-vmap-scaler" || !*certificate.Optional {
+	if len(sources) != 2 || token.Audience != demand.Audience || token.Path != demand.TokenFile || certificate.Name != "kube-vmap-scaler" || !*certificate.Optional {
 		t.Errorf("the volume is %+v, want a token for the scaler and its ConfigMap, if there is one", sources)
 	}
+	dir := configuration(t, pod.Containers[0]).ScalerDirectory
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return m.Name == pod.Volumes[1].Name && m.ReadOnly && m.MountPath == "/var/run/secrets/kube-vmap-scaler"
+			return m.Name == pod.Volumes[1].Name && m.ReadOnly && m.MountPath == dir
 		})
 		if mounted != (c.Name == "kube-vmap") {
-			t.Errorf("%s has it: %t", c.Name, mounted)
+			t.Errorf("%s has it in %s: %t", c.Name, dir, mounted)
 		}
 	}
 }
@@ -109,6 +112,9 @@ func TestScalerPod(t *testing.T) {
 		if !slices.Contains(c.Ports, listens) || policy.Spec.Ingress[i].Ports[0].Port.IntVal != port.Port {
 			t.Errorf("port %+v: pods have %+v, the policy %+v", port, c.Ports, policy.Spec.Ingress[i])
 		}
+	}
+	if name := service.Spec.Ports[0].Name; name != demand.PortName {
+		t.Errorf("nodes look for port %s, the first one is %s", demand.PortName, name)
 	}
 	if len(policy.Spec.Ingress) != 2 || len(policy.Spec.Ingress[0].From) > 0 || len(policy.Spec.Ingress[1].From) != 1 {
 		t.Errorf("the policy has %+v, want nodes from anywhere, and KEDA from its namespace", policy.Spec.Ingress)

@@ -53,6 +53,8 @@ var walk = []struct{ command, here, there string }{
 	{"apply -k deploy/overlays/instead-of-kube-proxy", "kube-vmap", "kube-proxy kube-vmap"},
 	{"--patch-file deploy/overlays/instead-of-kube-proxy", "kube-vmap", "kube-vmap"},
 	{"-o wide -l app.kubernetes.io/name=kube-vmap", "kube-vmap", "kube-vmap"},
+	{"apply -k deploy/scaler", "kube-vmap", "kube-vmap"},
+	{"app.kubernetes.io/name=kube-vmap-scaler", "kube-vmap", "kube-vmap"},
 	{"node NODE kube-vmap.io/proxy=disabled", "kube-proxy", "kube-vmap"},
 	{"node NODE kube-vmap.io/proxy=cleanup", "kube-proxy kube-vmap-cleanup", "kube-vmap"},
 	{"node NODE kube-vmap.io/proxy=enabled", "kube-vmap", "kube-vmap"},
@@ -84,6 +86,9 @@ func TestDeployReadmeCommandsWork(t *testing.T) {
 		}
 		o.run(t, command)
 		o.placed(t, command, step.here, step.there)
+		if strings.Contains(command, "apply -k deploy/scaler") {
+			o.keepsCertificate(t, command)
+		}
 	}
 	for _, command := range commands {
 		if !ran[command] && !slices.ContainsFunc(notRun, func(part string) bool { return strings.Contains(command, part) }) {
@@ -107,6 +112,18 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 		}
 	}
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap.io/proxy=enabled")
+}
+
+// keepsCertificate writes what kube-vmap-scaler writes, and checks that another apply keeps it.
+func (o *operator) keepsCertificate(t *testing.T, apply string) {
+	t.Helper()
+	o.run(t, `kubectl -n kube-system patch secret kube-vmap-scaler -p '{"data": {"tls.key": "a2V5"}}'`)
+	o.run(t, `kubectl -n kube-system patch configmap kube-vmap-scaler -p '{"data": {"ca.crt": "certificate"}}'`)
+	o.run(t, apply)
+	got := o.run(t, "kubectl -n kube-system get secret/kube-vmap-scaler configmap/kube-vmap-scaler -o jsonpath='{.items[*].data}'")
+	if want := `{"tls.key":"a2V5"} {"ca.crt":"certificate"}`; got != want {
+		t.Errorf("after another %q, they hold %s, want %s", apply, got, want)
+	}
 }
 
 // readmeCommands returns the lines with kubectl and the programs of deploy of all code blocks, each once, with what
