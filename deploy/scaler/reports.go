@@ -96,32 +96,28 @@ func (r *refusal) Error() string { return r.reason }
 // receive receives the reports of a node for as long as it sends some.
 func (r *reports) receive(w http.ResponseWriter, req *http.Request) {
 	control := http.NewResponseController(w)
-	// The response must not wait for the end of the body.
-	defer control.SetReadDeadline(time.Now()) //nolint:errcheck // the connection ends in any case
-	err := control.EnableFullDuplex()
-	if err == nil {
-		err = r.read(control, req)
+	defer control.SetReadDeadline(time.Now()) //nolint:errcheck // what remains of the body is not read
+	token, node, err := r.authenticate(req)
+	if err == nil { // the response begins before the body ends
+		err = errors.Join(control.EnableFullDuplex(), control.Flush())
 	}
 	var refused *refusal
 	switch {
-	case err == nil:
-		w.WriteHeader(http.StatusNoContent)
 	case errors.As(err, &refused):
 		r.refused.Inc()
 		r.logged.Do(func() { r.log.Warn("request refused", "from", req.RemoteAddr, "err", err) })
 		http.Error(w, err.Error(), refused.status)
-	default: // the node has ended it, or sends nothing
-		r.log.Debug("request ended", "from", req.RemoteAddr, "err", err)
-		http.Error(w, err.Error(), http.StatusRequestTimeout)
+	case err == nil:
+		err = r.read(req, control, token, node)
+		r.log.Debug("request ended", "node", node, "err", err)
+		if err != nil {
+			_, _ = fmt.Fprint(w, err)
+		}
 	}
 }
 
 // read reads a request until the token expires, or this program ends.
-func (r *reports) read(control *http.ResponseController, req *http.Request) error {
-	token, node, err := r.authenticate(req)
-	if err != nil {
-		return err
-	}
+func (r *reports) read(req *http.Request, control *http.ResponseController, token, node string) error {
 	reviewed := time.Now()
 	request := r.demands.begin(node)
 	defer request.end()
@@ -139,10 +135,10 @@ func (r *reports) read(control *http.ResponseController, req *http.Request) erro
 		}
 		var report demand.Report
 		if err := json.Unmarshal(lines.Bytes(), &report); err != nil {
-			return &refusal{http.StatusBadRequest, "report: " + err.Error()}
+			return fmt.Errorf("report: %w", err)
 		}
 		if err := request.report(report); err != nil {
-			return &refusal{http.StatusBadRequest, err.Error()}
+			return err
 		}
 		r.log.Debug("demand", "node", node, "services", len(report.Services), "complete", report.Complete)
 		if time.Since(reviewed) < r.period {
@@ -171,10 +167,7 @@ func (r *reports) authenticate(req *http.Request) (token, node string, err error
 	if !isBearer {
 		return "", "", &refusal{http.StatusUnauthorized, "no token"}
 	}
-	addr, _, err := net.SplitHostPort(req.RemoteAddr)
-	if err != nil {
-		return "", "", err
-	}
+	addr, _, _ := net.SplitHostPort(req.RemoteAddr)
 	if !r.limit(addr).Allow() {
 		return "", "", &refusal{http.StatusTooManyRequests, "too many requests from this address"}
 	}

@@ -1,8 +1,8 @@
 package demand
 
 // How a node finds kube-vmap-scaler, and what it sends: a POST to Path, with a token of Audience, whose
-// body is lines of JSON, each a [Report]. A request begins with all demand of the node. The scaler ends
-// it with [net/http.StatusNoContent] after a while, so the token is checked again.
+// body is lines of JSON, each a [Report]. A request begins with all demand of the node. The response
+// begins when the token is accepted. It has no content, except why the scaler ends the request.
 const (
 	// Audience is whom the token is for (KEP-1205).
 	Audience = "kube-vmap-scaler"

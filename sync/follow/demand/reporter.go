@@ -95,6 +95,10 @@ func (r *Reporter) Failure() (since time.Time, err error) {
 // Run reports demand until ctx ends, which is not an error.
 func (r *Reporter) Run(ctx context.Context) error {
 	for {
+		var results <-chan error
+		if r.request != nil {
+			results = r.request.results
+		}
 		select {
 		case <-ctx.Done():
 			r.end()
@@ -104,9 +108,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case <-r.Changed:
 			r.applyCommits()
 			r.report(ctx)
-		case err := <-r.request.ended():
-			r.end()
-			r.finish(err)
+		case err, more := <-results:
+			if r.finish(err); err != nil || !more {
+				r.end()
+			}
 		}
 	}
 }
@@ -191,7 +196,7 @@ func (r *Reporter) end() {
 	}
 }
 
-// finish notes how a request ended. The scaler ends each after a while, which is not an error.
+// finish notes that a request was accepted, or how it ended.
 func (r *Reporter) finish(err error) {
 	if errors.Is(err, fs.ErrNotExist) || len(r.Demand()) == 0 { // no scaler, or nothing to report
 		err = nil

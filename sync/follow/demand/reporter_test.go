@@ -144,6 +144,7 @@ func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	in := &received{strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer "), make(chan Report, 100), make(chan struct{})}
+	r.must(control.Flush())
 	r.requests <- in
 	go func() {
 		<-in.end
@@ -161,8 +162,8 @@ func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
 	}
 	select {
 	case <-in.end:
-		w.WriteHeader(http.StatusNoContent)
 	default:
+		_, _ = fmt.Fprint(w, "ended by the node")
 	}
 }
 

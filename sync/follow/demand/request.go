@@ -25,6 +25,8 @@ const (
 	// keepAlive is the time between probes of an idle connection, and deadAfter how long packets may
 	// remain unacknowledged: the scaler's node may have lost power.
 	keepAlive, deadAfter = 5 * time.Second, 10 * time.Second
+	// maxReason limits the text of an error in bytes.
+	maxReason = 200
 )
 
 var errTimeout = fmt.Errorf("kube-vmap-scaler: no connection, or it has not read for %s", timeout)
@@ -33,7 +35,8 @@ var errTimeout = fmt.Errorf("kube-vmap-scaler: no connection, or it has not read
 type request struct {
 	body   *io.PipeWriter
 	cancel context.CancelCauseFunc
-	result chan error
+	// results delivers nil when the scaler accepts the request, and then how it ended.
+	results chan error
 }
 
 // newRequest begins a request. It returns [fs.ErrNotExist] if there is no scaler.
@@ -62,20 +65,22 @@ func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+files[2])
-	out := &request{w, cancel, make(chan error, 1)}
+	out := &request{w, cancel, make(chan error, 2)}
 	go func() {
-		err := send(req, roots)
+		defer close(out.results)
+		err := send(req, roots, out.results)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		_ = body.CloseWithError(err) // a write that waits fails
-		out.result <- err
+		out.results <- err
 	}()
 	return out, nil
 }
 
-// send sends a request, which may take long, and returns how it ended.
-func send(req *http.Request, roots *x509.CertPool) error {
+// send sends a request, which may take long, and returns how it ended; nil if the scaler did that
+// without an error. It notifies accepted of the begin of the response.
+func send(req *http.Request, roots *x509.CertPool, accepted chan<- error) error {
 	dialer := net.Dialer{
 		Timeout:         timeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 2},
@@ -95,19 +100,19 @@ func send(req *http.Request, roots *x509.CertPool) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNoContent {
-		return nil
+	if resp.StatusCode == http.StatusOK {
+		accepted <- nil
 	}
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // what has arrived of it
-	return fmt.Errorf("kube-vmap-scaler: %s: %s", resp.Status, strings.TrimSpace(string(reason)))
-}
-
-// ended delivers how the request ended. It may be nil, and never delivers then.
-func (r *request) ended() <-chan error {
-	if r == nil {
-		return nil
+	reason, err := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("kube-vmap-scaler: %s: %s", resp.Status, strings.TrimSpace(string(reason)))
+	case err != nil:
+		return fmt.Errorf("connection to kube-vmap-scaler: %w", err)
+	case len(reason) > 0:
+		return fmt.Errorf("kube-vmap-scaler: %s", strings.TrimSpace(string(reason)))
 	}
-	return r.result
+	return nil
 }
 
 // write adds a line to the body. If it fails, the request ends.

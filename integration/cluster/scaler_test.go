@@ -1,0 +1,281 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
+	"kube-vmap/model"
+	"kube-vmap/sync/follow/demand"
+)
+
+const scalerName = "kube-vmap-scaler"
+
+// scalerScene is a cluster with kube-vmap on a node and kube-vmap-scaler in a pod, and a test in the
+// place of kubelet and KEDA.
+type scalerScene struct {
+	*clustertest.Cluster
+	t       *testing.T
+	ns      *objects.Namespace
+	system  *objects.Namespace
+	config  process.Config // of the scaler
+	scaler  *process.Process
+	address string // of its port for KEDA
+	trigger string // the program that sends KEDA's requests
+	dir     string // with its files on the node
+}
+
+// TestKEDAStartsWhatClientsWaitFor has clients of Services that sleep, over each family and protocol.
+func TestKEDAStartsWhatClientsWaitFor(t *testing.T) {
+	t.Parallel()
+	s := newScalerScene(t)
+	s.start()
+	node := s.Proxy(t, s.Lab.Node, "--scaler-directory="+s.dir)
+	clustertest.Must(t, s.Lab.Pods[2].ServeAll(targetPort))
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			s.wake(f, p)
+		}
+	}
+	s.loseScaler(node)
+	s.checkTriggers()
+	s.checkTokens()
+}
+
+func newScalerScene(t *testing.T) *scalerScene {
+	t.Helper()
+	clustertest.Program(t)
+	c := clustertest.New(t, lab.Options{Pods: 3})
+	c.Deploy(t)
+	ctx := clustertest.Context(t)
+	root := clustertest.Root(t)
+	_, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(root, "deploy", "scaler"))
+	clustertest.Must(t, err)
+	s := &scalerScene{
+		Cluster: c, t: t, ns: c.Namespace(t), dir: t.TempDir(),
+		system: &objects.Namespace{Name: metav1.NamespaceSystem, Client: c.Client},
+	}
+	bin, kubeconfig := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./...")
+	build.Dir = filepath.Join(root, "deploy", "scaler")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	clustertest.Must(t, c.ServiceAccountKubeconfig(ctx, s.system.Name, scalerName, c.Server, kubeconfig))
+	s.config = process.Config{
+		Program: filepath.Join(bin, "scaler"), Host: c.Lab.Pods[0].Host, Args: []string{"--kubeconfig=" + kubeconfig, "-v"},
+	}
+	s.trigger = filepath.Join(bin, "trigger")
+	s.createPods()
+	service, err := c.Client.CoreV1().Services(s.system.Name).Get(ctx, scalerName, metav1.GetOptions{})
+	clustertest.Must(t, err)
+	s.address = netip.AddrPortFrom(netip.MustParseAddr(service.Spec.ClusterIP), 9090).String()
+	return s
+}
+
+// createPods creates the Pods of the scaler and of kube-vmap, whose token the node has.
+func (s *scalerScene) createPods() {
+	ctx := clustertest.Context(s.t)
+	const scaler, proxy = "kube-vmap-scaler-test", "kube-vmap-test"
+	create := func(name string, at objects.Place, change func(*corev1.PodSpec)) *corev1.Pod {
+		pod, err := s.system.CreatePod(ctx, name, name, at, change)
+		clustertest.Must(s.t, err)
+		s.t.Cleanup(func() { clustertest.Must(s.t, s.system.DeletePod(context.WithoutCancel(ctx), name)) })
+		return pod
+	}
+	create(scaler, s.At(s.Lab.Pods[0]), func(spec *corev1.PodSpec) {
+		spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "reports", ContainerPort: 8443}, {Name: "keda", ContainerPort: 9090}}
+	})
+	_, err := s.Kubectl(ctx, "-n", s.system.Name, "label", "pod", scaler, "app.kubernetes.io/name="+scalerName)
+	clustertest.Must(s.t, err)
+	pod := create(proxy, objects.Place{Node: s.NodeName(s.Lab.Node)}, func(spec *corev1.PodSpec) { spec.ServiceAccountName = "kube-vmap" })
+	token := s.token("kube-vmap", demand.Audience, &authenticationv1.BoundObjectReference{
+		Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,
+	})
+	clustertest.Must(s.t, os.WriteFile(filepath.Join(s.dir, demand.TokenFile), []byte(token), 0o600))
+}
+
+func (s *scalerScene) token(account, audience string, to *authenticationv1.BoundObjectReference) string {
+	spec := authenticationv1.TokenRequestSpec{BoundObjectRef: to}
+	if audience != "" {
+		spec.Audiences = []string{audience}
+	}
+	r, err := s.Client.CoreV1().ServiceAccounts(s.system.Name).CreateToken(
+		clustertest.Context(s.t), account, &authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
+	clustertest.Must(s.t, err)
+	return r.Status.Token
+}
+
+// start starts the scaler, and provides what it publishes to the node, as the kubelet does.
+func (s *scalerScene) start() {
+	s.t.Helper()
+	var err error
+	s.scaler, err = process.Start(context.Background(), s.config)
+	clustertest.Must(s.t, err)
+	scaler := s.scaler
+	s.t.Cleanup(func() {
+		scaler.Kill()
+		if s.t.Failed() {
+			s.t.Logf("log of the scaler:\n%s", scaler.Log.Tail())
+		}
+	})
+	eventually.Succeeds(s.t, "the scaler publishes its certificate", func() error {
+		config, err := s.Client.CoreV1().ConfigMaps(s.system.Name).Get(s.t.Context(), scalerName, metav1.GetOptions{})
+		if err != nil || len(config.Data) != 2 {
+			return errors.Join(err, errors.New("no data"))
+		}
+		for name, text := range config.Data {
+			clustertest.Must(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
+		}
+		return nil
+	})
+}
+
+// watch returns a function that waits until KEDA receives whether a Service is active.
+func (s *scalerScene) watch(service string) (await func(active bool)) {
+	p, err := process.Start(context.Background(), process.Config{
+		Program: s.trigger, Args: []string{"watch", s.address, s.ns.Name, service}, Host: s.Lab.Pods[1].Host,
+	})
+	clustertest.Must(s.t, err)
+	s.t.Cleanup(p.Kill)
+	from := 0
+	return func(active bool) {
+		s.t.Helper()
+		what := fmt.Sprintf("KEDA receives that Service %s is active: %t", service, active)
+		eventually.Succeeds(s.t, what, func() error {
+			entries := p.Stdout.Entries(from)
+			i := slices.IndexFunc(entries, func(e process.Entry) bool { return e.Message() == strconv.FormatBool(active) })
+			if i < 0 {
+				return fmt.Errorf("received %v", entries)
+			}
+			from += i + 1
+			return nil
+		})
+	}
+}
+
+// get returns what KEDA receives when it polls.
+func (s *scalerScene) get(service string) string {
+	out, _ := s.Lab.Pods[1].Command(clustertest.Context(s.t), s.trigger, "get", s.address, s.ns.Name, service).Output()
+	return strings.TrimSpace(string(out))
+}
+
+// wake has a client of a Service that sleeps, until it serves.
+func (s *scalerScene) wake(f model.Family, p model.Protocol) {
+	t := s.t
+	name := strings.ToLower(f.String() + "-" + p.String())
+	sleeper := objects.Service(name, objects.Port(p, port, targetPort))
+	sleeper.Annotations = map[string]string{"kube-vmap.io/scale-to-zero": "true"}
+	sleeper, err := s.ns.CreateService(clustertest.Context(t), sleeper)
+	clustertest.Must(t, err)
+	to := netip.AddrPortFrom(netip.MustParseAddr(sleeper.Spec.ClusterIPs[f]), port)
+	await := s.watch(name)
+	await(false)
+	answers := make(chan lab.Answer, 1)
+	go func() {
+		timeout := clustertest.Patience
+		if p != model.TCP { // what these clients send is not sent again by itself
+			timeout = time.Second
+		}
+		for {
+			a, err := s.Lab.Pods[1].Ask(p, to, timeout)
+			if err != nil || a.Outcome != lab.TimedOut || p == model.TCP {
+				answers <- a
+				return
+			}
+		}
+	}()
+	await(true)
+	if got := s.get(name); got != "true 1" {
+		t.Errorf("%s: KEDA receives %s", name, got)
+	}
+	clustertest.Must(t, s.ns.NewWorkload(name, s.At(s.Lab.Pods[2])).Scale(clustertest.Context(t), 1))
+	if a := <-answers; a.Outcome != lab.Answered {
+		t.Errorf("%s: %s", name, a)
+	}
+}
+
+// loseScaler kills the scaler while there is demand. The node says so, and reports all to the next one.
+func (s *scalerScene) loseScaler(node *clustertest.Proxy) {
+	t := s.t
+	s.scaler.Kill()
+	const want = "the demand for Services that scale to zero has not been reported for "
+	eventually.Succeeds(t, "status says that demand is not reported", func() error {
+		out, _ := s.Lab.Node.Command(t.Context(), clustertest.Program(t), "status").CombinedOutput()
+		if !strings.Contains(string(out), want) {
+			return fmt.Errorf("status: %s", out)
+		}
+		return nil
+	})
+	s.start()
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			s.watch(strings.ToLower(f.String() + "-" + p.String()))(true)
+		}
+	}
+	eventually.Holds(t, "the log says that demand is reported again", func() bool {
+		return len(node.Log.Find(0, "demand reported again")) == 1
+	})
+}
+
+// checkTriggers has Services that never have demand.
+func (s *scalerScene) checkTriggers() {
+	_, err := s.ns.CreateService(clustertest.Context(s.t), objects.Service("awake", objects.Port(model.TCP, port, targetPort)))
+	clustertest.Must(s.t, err)
+	for service, want := range map[string]string{
+		"awake": "no annotation kube-vmap.io/scale-to-zero of Service " + s.ns.Name + "/awake", "none": "no Service " + s.ns.Name + "/none",
+	} {
+		if got := s.get(service); !strings.Contains(got, "FailedPrecondition") || !strings.Contains(got, want) {
+			s.t.Errorf("%s: %s, want %s", service, got, want)
+		}
+	}
+}
+
+// checkTokens has others than nodes send reports.
+func (s *scalerScene) checkTokens() {
+	transport := &http.Transport{
+		DialContext: s.Lab.Pods[1].DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a client that does not care
+	}
+	for what, test := range map[string]struct {
+		token string
+		want  int
+	}{
+		"another audience": {s.token("kube-vmap", "", nil), http.StatusUnauthorized},
+		"another account":  {s.token("default", demand.Audience, nil), http.StatusForbidden},
+		"without a Pod":    {s.token("kube-vmap", demand.Audience, nil), http.StatusForbidden},
+		"no token":         {"", http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(clustertest.Context(s.t), http.MethodPost,
+			"https://"+strings.Replace(s.address, "9090", "8443", 1)+demand.Path, http.NoBody)
+		clustertest.Must(s.t, err)
+		if test.token != "" {
+			req.Header.Set("Authorization", "Bearer "+test.token)
+		}
+		resp, err := transport.RoundTrip(req)
+		clustertest.Must(s.t, err)
+		clustertest.Must(s.t, resp.Body.Close())
+		if resp.StatusCode != test.want {
+			s.t.Errorf("%s: %s, want %d", what, resp.Status, test.want)
+		}
+	}
+}
