@@ -161,8 +161,8 @@ func (h *history) event() {
 func (h *history) checkHoldOver() {
 	h.check()
 	var changes []HoldChange
-	for m := range h.programmed {
-		changes = append(changes, HoldChange{Key: m})
+	for m, f := range h.programmed {
+		changes = append(changes, HoldChange{Key: m, UID: f.Pool.UID})
 	}
 	for _, over := range []bool{true, false} {
 		h.now.holdOver = over

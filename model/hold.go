@@ -2,7 +2,8 @@ package model
 
 // A HoldChange ends the hold of a pool, or begins it again.
 type HoldChange struct {
-	Key  Match // of the pool
+	Key  Match  // of the pool
+	UID  string // of its Service; the hold of a later one of that name is not affected
 	Over bool
 }
 
@@ -12,7 +13,7 @@ type HoldChange struct {
 func (m *ServiceMap) ChangeHolds(changes []HoldChange) {
 	for _, c := range changes {
 		if e := m.ownerOf(c.Key); e != nil {
-			set(&e.holdOver, c.Key, struct{}{}, c.Over)
+			set(&e.holdOver, c.Key, c.UID, c.Over)
 		}
 	}
 }
@@ -20,12 +21,12 @@ func (m *ServiceMap) ChangeHolds(changes []HoldChange) {
 // endHolds rejects connections to the frontends whose hold is over, and forgets pools without such
 // frontends.
 func (e *serviceEntry) endHolds() {
-	var over map[Match]struct{}
+	var over map[Match]string
 	for i := range e.frontends {
 		f := &e.frontends[i]
-		if _, isOver := e.holdOver[f.Pool.Key]; isOver && f.Verdict == VerdictHold {
+		if uid, isOver := e.holdOver[f.Pool.Key]; isOver && uid == f.Pool.UID && f.Verdict == VerdictHold {
 			f.Verdict = VerdictReject
-			set(&over, f.Pool.Key, struct{}{}, true)
+			set(&over, f.Pool.Key, uid, true)
 		}
 	}
 	e.holdOver = over

@@ -19,7 +19,7 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 				}
 			}
 		}
-		change := func(over bool) { m.ChangeHolds([]HoldChange{{webMatch(KindClusterIP, f, p), over}}) }
+		change := func(over bool) { m.ChangeHolds([]HoldChange{{Key: webMatch(KindClusterIP, f, p), Over: over}}) }
 		over := func() { change(true) }
 
 		expect("without endpoints", VerdictHold)
@@ -37,6 +37,37 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 		expect("with an endpoint", VerdictBalance)
 		m.SetSlice(webSlice(f, p))
 		expect("in the next outage", VerdictHold)
+	})
+}
+
+// TestHoldOfEarlierServiceIsNotOver has a Service deleted and created again just before its hold is
+// reported as over, and just after it.
+func TestHoldOfEarlierServiceIsNotOver(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		create := func(uid string) {
+			m.DeleteService(webAllKinds(p, f).Name)
+			m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold, s.UID = time.Minute, uid }))
+		}
+		key := webMatch(KindClusterIP, f, p)
+		over := func(uid string) { m.ChangeHolds([]HoldChange{{key, uid, true}}) }
+		expect := func(want Verdict) {
+			t.Helper()
+			m.Changes()
+			if got := m.FrontendAt(key).Verdict; got != want {
+				t.Errorf("verdict %d, want %d", got, want)
+			}
+		}
+		create("1")
+		expect(VerdictHold)
+		create("2")
+		over("1")
+		expect(VerdictHold)
+		over("2")
+		create("3")
+		expect(VerdictHold)
+		over("3")
+		expect(VerdictReject)
 	})
 }
 

@@ -14,10 +14,11 @@ type serviceEntry struct {
 	slices  []EndpointSlice // sorted by name
 	dirty   bool            // in ServiceMap.dirty
 	// By the key of their pool: shares that were set and still fit, unresponsive endpoints that
-	// the pool still has, and pools that still have none, but whose hold is over.
+	// the pool still has, and pools that still have none, but whose hold is over, with the UID of
+	// the Service that held.
 	shares       map[Match]PoolShares
 	unresponsive map[Match][]netip.AddrPort
-	holdOver     map[Match]struct{}
+	holdOver     map[Match]string
 
 	// What the last Changes computed:
 

@@ -307,7 +307,7 @@ func (h *Hold) send(ctx context.Context, pools []*pool) {
 	for some := range slices.Chunk(pools, poolsAtOnce) {
 		changes := make([]model.HoldChange, len(some))
 		for i, p := range some {
-			changes[i] = model.HoldChange{Key: p.key, Over: p.over}
+			changes[i] = model.HoldChange{Key: p.key, UID: p.service.UID, Over: p.over}
 		}
 		sync.Send(ctx, h.Changes, changes)
 	}

@@ -33,7 +33,7 @@ type rig struct {
 	failure     error
 	hold        *Hold
 	changes     chan []model.HoldChange
-	over        []model.Match
+	over        []model.HoldChange
 	again       int // how often a hold began again
 	events      []string
 	log         strings.Builder
@@ -147,7 +147,7 @@ func (r *rig) wait() {
 	for len(r.changes) > 0 {
 		for _, c := range <-r.changes {
 			if c.Over {
-				r.over = append(r.over, c.Key)
+				r.over = append(r.over, c)
 			} else {
 				r.again++
 			}
@@ -180,7 +180,7 @@ func TestHoldEndsAfterFirstPacket(t *testing.T) {
 		r.after(4900*time.Millisecond, 0)
 		r.after(500*time.Millisecond, 1)
 		r.after(time.Minute, 1)
-		if r.over[0] != to || fmt.Sprint(r.events) != "[web ClientsWaiting web HoldOver]" {
+		if want := (model.HoldChange{Key: to, UID: "1", Over: true}); r.over[0] != want || fmt.Sprint(r.events) != "[web ClientsWaiting web HoldOver]" {
 			r.Errorf("over: %v, events %v", r.over, r.events)
 		}
 	})
@@ -485,7 +485,7 @@ func TestShareOfNamespace(t *testing.T) {
 			all = append(all, r.service(to, "large", "1", model.VerdictHold)[:1]...)
 		}
 		r.commit(all...)
-		if len(r.over) != 1 || r.over[0] != to {
+		if len(r.over) != 1 || r.over[0].Key != to {
 			r.Errorf("%d pools over, want the last one of the large namespace", len(r.over))
 		}
 		r.commit(all[:len(all)-1]...)
