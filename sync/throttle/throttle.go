@@ -6,7 +6,7 @@
 //	1/71    evicting clients with session affinity, while the map is full
 //	1/71    counting connections for least connections, and a fifth more for garbage
 //	0.4 %   reading connections for passive health checks, of each family and protocol; 0.025 % while
-//	        none may count; twice that over UDP
+//	        none may count; over UDP twice that, or a reading in 25 s
 //	1/21    reading who waits for an endpoint; the same for their clients, and for connections, while
 //	        a Service scales to zero; the same for what to report of it
 //	1/10    reading connection counters, or all connections for status and top, elapsed time

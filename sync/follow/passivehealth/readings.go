@@ -18,6 +18,9 @@ const (
 	// over UDP, whose clients need not retransmit.
 	readsPerSecond, readBurst = 4_000, 1_000_000 // microseconds
 	idleFactor                = 4000
+	// datagramTime is after how long UDP is read in any case that its budget allows. One datagram is
+	// tracked for 30 s, and the kernel walks its whole hash table, often for more than 10 ms.
+	datagramTime = 25 * time.Second
 	// A reading has at most maxClients clients of a namespace without a reply, and maxOfEndpoint of one
 	// endpoint.
 	maxClients, maxOfEndpoint = 4096, 256
@@ -128,7 +131,8 @@ func (t *Tracker) readingIsDue(now time.Time, l *lane) bool {
 		return budget >= 1
 	case since < replyTime:
 		return false
-	case l.moved && budget >= l.decisionCost()+float64(l.cost.Microseconds()):
+	case (l.moved || l.protocol == model.UDP && since >= datagramTime) &&
+		budget >= l.decisionCost()+float64(l.cost.Microseconds()):
 		return true
 	}
 	if l.protocol == model.UDP {

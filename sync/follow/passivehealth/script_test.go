@@ -30,6 +30,7 @@ import (
 //	policy SERVICE permits NAME ...                     drops other clients
 //	policy SERVICE drops|prohibits|permits probes       the default is to permit them
 //	local|dead|alive|lossy ENDPOINT ...                 on this node; without packets; loses probes for 3 s
+//	walk DURATION                                       readings take so long, and more for entries
 //	run DURATION                                        lets clients connect
 //	within DURATION avoided ENDPOINT ...                the loop learns just these in time
 //	expect avoided|ever|possibly ENDPOINT ...|none      now; at any time before; reported as possible
@@ -88,6 +89,8 @@ func (s *script) do(command string, args []string) error {
 		return s.policy(s.services[args[0]], args[1], args[2:])
 	case "local", "dead", "alive", "lossy":
 		return s.change(command, args)
+	case "walk":
+		s.readCost = duration(args[0])
 	case "run":
 		s.pass(duration(args[0]))
 	case "within":
