@@ -161,21 +161,27 @@ func (n *node) components() {
 
 var formats = output.Formats{"wide", "json"}
 
+// textWidth is the width of the column of texts. The others take about 40 columns.
+const textWidth = 60
+
 // Print writes the report as a table, or as JSON.
 func (r *Report) Print(w io.Writer, format string) error {
 	if format == "json" {
 		return output.Write(w, format, r)
 	}
-	rows := [][]string{{"NAME", "VERDICT", "EVIDENCE", "DETAIL", "SEE"}}
+	rows := [][]string{{"NAME", "VERDICT", "EVIDENCE"}}
 	for _, i := range r.Items {
 		evidence := strings.Join(i.Evidence, "; ")
 		if more := len(i.Evidence) - 1; more > 0 && format != "wide" {
 			evidence = fmt.Sprintf("%s + %d more", i.Evidence[0], more)
 		}
-		detail := strings.ReplaceAll(i.Detail, "\n", "; ")
-		rows = append(rows, []string{
-			i.Name, string(i.Verdict), cmp.Or(evidence, "-"), cmp.Or(detail, "-"), cmp.Or(i.See, "-"),
-		})
+		name, verdict := i.Name, string(i.Verdict)
+		for _, text := range []string{cmp.Or(evidence, "-"), strings.ReplaceAll(i.Detail, "\n", "; "), i.See} {
+			for line := range strings.Lines(output.Wrap(text, "", textWidth)) {
+				rows = append(rows, []string{name, verdict, strings.TrimSpace(line)})
+				name, verdict = "", ""
+			}
+		}
 	}
 	return output.Print(w, rows)
 }
@@ -191,13 +197,13 @@ func NewCommand() *cobra.Command {
 which mode, and which CNI plugin, policy engine, firewall, service mesh or load balancer
 is there. Nothing is changed.
 
-  fine       nothing has to be done; DETAIL may be worth reading
+  fine       nothing has to be done; the detail may be worth reading
   partial    the same; another program serves part of the traffic to Services itself
-  needs      DETAIL is what has to be done
+  needs      the detail is what has to be done
   conflict   not on the same node as kube-vmap
   unknown    not visible: run it as root, on the node, or with hostNetwork and hostPID
 
-EVIDENCE is what was found, all of it with -o wide. SEE is the part of the
+EVIDENCE is what was found, all of it with -o wide. Below it are the detail and the part of the
 documentation, for components their row in docs/compatibility.md.
 
 The exit code is 0 if everything is fine or partial, 1 if something is needed or conflicts, and 2 if
