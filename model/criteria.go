@@ -18,26 +18,41 @@ type endpointLists struct {
 	hairpin []netip.Addr
 	// avoided are the unresponsive endpoints of other priorities, standBy the other ready ones.
 	avoided, standBy []netip.AddrPort
-	// flows are all endpoints that serve; only if requested.
+	// flows are all endpoints that serve; only if needed.
 	flows []netip.AddrPort
 }
 
 // criteria are the traits that a candidate needs to be on each list.
 type criteria struct {
 	cluster, local traits
-	flows          bool // whether endpointLists.flows is requested
+	needs          needs
+}
+
+// needs are what the lists of a Service port depend on apart from its endpoints.
+type needs struct {
+	flows bool // whether endpointLists.flows is listed
+	held  bool // whether connections are held without a ready endpoint
 }
 
 // criteria returns what the counted candidates need to be on each list:
 //
 //   - cluster: ready endpoints, those first that hints prefer for this node (KEP-2433,
 //     KEP-4444). If none is ready, endpoints that terminate and still serve
-//     (KEP-1669), whatever their hints.
+//     (KEP-1669), whatever their hints. Not if connections are held: many programs refuse
+//     connections when they are told to end.
 //   - local: the same among the endpoints on this node, without hints.
 //
 // Drained endpoints are on neither list, whatever the others are.
-func (t *traitCounts) criteria(flows bool) criteria {
-	return criteria{t.clusterCriterion(), t.firstPresent(isReady|isLocal, isServingTerminating|isLocal), flows}
+func (t *traitCounts) criteria(n needs) criteria {
+	return criteria{t.clusterCriterion(n), t.firstPresent(isReady|isLocal, n.fallback()|isLocal), n}
+}
+
+// fallback returns the traits that an endpoint needs if none is ready.
+func (n needs) fallback() traits {
+	if n.held {
+		return isReady
+	}
+	return isServingTerminating
 }
 
 // hairpin returns the traits of endpoints on the node that are in one of the lists.
@@ -46,7 +61,7 @@ func (c criteria) hairpin() []traits { return []traits{isLocal | c.cluster, isLo
 // clusterCriterion returns the traits that an endpoint needs for the cluster list.
 // Hints count only if every ready endpoint has some and one of them names this node
 // or zone: incomplete hints would overload the endpoints that have them.
-func (t *traitCounts) clusterCriterion() traits {
+func (t *traitCounts) clusterCriterion(n needs) traits {
 	for _, hint := range []struct{ missing, matching traits }{
 		{withoutNodeHint, hintedForNode},
 		{withoutZoneHint, hintedForZone},
@@ -55,11 +70,11 @@ func (t *traitCounts) clusterCriterion() traits {
 			return isReady | hint.matching
 		}
 	}
-	return t.firstPresent(isReady, isServingTerminating)
+	return t.firstPresent(isReady, n.fallback())
 }
 
 // anyUsable reports whether some endpoint could be on one of the lists on some node.
-func (t *traitCounts) anyUsable() bool { return t.anyHas(isReady) || t.anyHas(isServingTerminating) }
+func (t *traitCounts) anyUsable(n needs) bool { return t.anyHas(isReady) || t.anyHas(n.fallback()) }
 
 // firstPresent returns the first alternative that some candidate has, or else the
 // last one.

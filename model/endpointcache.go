@@ -18,28 +18,28 @@ type endpointView struct {
 	active map[EndpointSliceName]bool
 }
 
-// lists returns the endpoint lists of a port, with those for flows if requested. Of the slices with
-// a priority, unresponsive endpoints do not count as serving.
-func (v *endpointView) lists(key portKey, flows bool, unresponsive []netip.AddrPort) endpointLists {
+// lists returns the endpoint lists of a port. Of the slices with a priority, unresponsive endpoints do
+// not count as serving.
+func (v *endpointView) lists(key portKey, n needs, unresponsive []netip.AddrPort) endpointLists {
 	if v.cache != nil {
-		return v.cache.lists(key, flows)
+		return v.cache.lists(key, n)
 	}
 	x := endpointIndex{portKey: key}
 	if !v.slices.prioritized() {
 		x.rebuild(v.slices, v.node)
-		x.rebuildLists(v.slices, flows)
+		x.rebuildLists(v.slices, n)
 		return x.lists
 	}
 	active, avoided, standBy := v.slices.active(key, unresponsive)
 	x.rebuild(active, v.node)
-	x.rebuildLists(active, false)
+	x.rebuildLists(active, needs{held: n.held})
 	if v.active == nil {
 		v.active = map[EndpointSliceName]bool{}
 	}
 	for i := range active {
 		v.active[active[i].Name] = true
 	}
-	if x.lists.avoided, x.lists.standBy = avoided, standBy; flows {
+	if x.lists.avoided, x.lists.standBy = avoided, standBy; n.flows {
 		all := endpointIndex{portKey: key}
 		all.rebuild(v.slices, v.node)
 		x.lists.flows = all.matching(v.slices, isServing, isReady)
@@ -161,17 +161,17 @@ func (c *endpointCache) allocate() uint32 {
 	return uint32(len(c.slices) - 1)
 }
 
-// lists returns the endpoint lists of a port, with those for flows if requested.
-func (c *endpointCache) lists(key portKey, flows bool) endpointLists {
+// lists returns the endpoint lists of a port.
+func (c *endpointCache) lists(key portKey, n needs) endpointLists {
 	x := c.indexes[key]
 	switch {
 	case x == nil:
 		x = &endpointIndex{portKey: key}
 		c.indexes[key] = x
 		x.rebuild(c.slices, &c.node)
-		x.rebuildLists(c.slices, flows)
-	case x.criteria.flows != flows:
-		x.rebuildLists(c.slices, flows)
+		x.rebuildLists(c.slices, n)
+	case x.criteria.needs != n:
+		x.rebuildLists(c.slices, n)
 	}
 	x.used = true
 	return x.lists

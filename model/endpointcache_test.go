@@ -34,7 +34,7 @@ func checkCaches(t *testing.T, m *ServiceMap) {
 			if !slices.ContainsFunc(e.service.Ports, func(p ServicePort) bool { return p.Name == o.port && p.Protocol == o.protocol }) {
 				t.Errorf("%s: an index of port %+v, which it does not have", e.name, o)
 			}
-			got, want := r.lists, fresh.lists(o, r.criteria.flows)
+			got, want := r.lists, fresh.lists(o, r.criteria.needs)
 			if !reflect.DeepEqual(got, want) || r.counts != fresh.indexes[o].counts {
 				t.Errorf("%s %+v: got\n\t%+v\nwant\n\t%+v", e.name, o, got, want)
 			}

@@ -21,14 +21,13 @@ func (x *endpointIndex) rebuild(s endpointSlices, n *Node) {
 	}
 }
 
-// rebuildLists selects all lists from the candidates, and those for flows if
-// requested.
-func (x *endpointIndex) rebuildLists(s endpointSlices, flows bool) {
-	x.criteria = x.counts.criteria(flows)
+// rebuildLists selects all lists from the candidates.
+func (x *endpointIndex) rebuildLists(s endpointSlices, n needs) {
+	x.criteria = x.counts.criteria(n)
 	x.lists = endpointLists{
 		cluster:   x.matching(s, x.criteria.cluster),
 		local:     x.matching(s, x.criteria.local),
-		anyUsable: x.counts.anyUsable(),
+		anyUsable: x.counts.anyUsable(n),
 		hairpin:   x.hairpin(s),
 	}
 	x.lists.flows = x.flows(func() []netip.AddrPort { return x.matching(s, isServing, isReady) })
@@ -61,11 +60,11 @@ func (x *endpointIndex) weights(s endpointSlices, n int, want traits) []uint16 {
 	return out
 }
 
-// flows returns the list for flows, if requested. It includes the cluster list and mostly
+// flows returns the list for flows, if needed. It includes the cluster list and mostly
 // equals it; then they share memory, and otherwise list makes it.
 func (x *endpointIndex) flows(list func() []netip.AddrPort) []netip.AddrPort {
 	switch {
-	case !x.criteria.flows:
+	case !x.criteria.needs.flows:
 		return nil
 	case x.counts.count(isServing, isReady) == len(x.lists.cluster):
 		return x.lists.cluster

@@ -173,9 +173,9 @@ func changed(s Service, changes ...func(*Service)) Service {
 }
 
 // selectEndpoints returns the endpoint lists of a port without a cache.
-func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
+func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node, held bool) endpointLists {
 	v := endpointView{slices: from, node: &n}
-	return v.lists(portKey{port.Port, port.Protocol, f}, port.Protocol == UDP, nil)
+	return v.lists(portKey{port.Port, port.Protocol, f}, needs{flows: port.Protocol == UDP, held: held}, nil)
 }
 
 // fewerIfShort returns the number of seeds for a test of random cases: n, or with

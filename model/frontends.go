@@ -84,12 +84,13 @@ func (p *familyPort) externalFrontends() []Frontend {
 
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
-	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || p.Hold > 0
+	held := p.Hold > 0
+	n := needs{flows: p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || held, held: held}
 	var unresponsive []netip.AddrPort
 	if cmp.Or(p.PassiveChecks, o.PassiveChecks) == PassiveChecksAvoid {
 		unresponsive = v.unresponsive[p.key]
 	}
-	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows, unresponsive)
+	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, n, unresponsive)
 	pool := o.pool(&p, lists, len(externals) > 0)
 	clusterIP := Frontend{
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,

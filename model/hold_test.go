@@ -35,8 +35,10 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 		expect("with an endpoint", VerdictBalance)
 		over() // too late
 		expect("with an endpoint", VerdictBalance)
+		m.SetSlice(webSlice(f, p, servingTerminating(1)))
+		expect("when it terminates", VerdictHold)
 		m.SetSlice(webSlice(f, p))
-		expect("in the next outage", VerdictHold)
+		expect("without it", VerdictHold)
 	})
 }
 

@@ -33,7 +33,7 @@ func (x *endpointIndex) update(d *sliceDelta) {
 	}
 	if rebuildPays(n, len(x.candidates), cap(x.candidates)) {
 		x.rebuild(d.after, d.node)
-		x.rebuildLists(d.after, x.criteria.flows)
+		x.rebuildLists(d.after, x.criteria.needs)
 		return
 	}
 	x.applyDelta(d, removed, added)
@@ -97,15 +97,15 @@ func (x *endpointIndex) applyDelta(d *sliceDelta, removed, added []candidate) {
 // updateLists brings the lists up to date after changes. It selects them from scratch
 // only if the criteria changed, for example when the first endpoint gets a hint.
 func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
-	if x.counts.criteria(x.criteria.flows) != x.criteria {
-		x.rebuildLists(s, x.criteria.flows)
+	if x.counts.criteria(x.criteria.needs) != x.criteria {
+		x.rebuildLists(s, x.criteria.needs)
 		return
 	}
 	before := x.lists
 	x.lists.cluster = patchList(before.cluster, changes, x.criteria.cluster)
 	x.lists.local = patchList(before.local, changes, x.criteria.local)
 	x.weigh(s)
-	x.lists.anyUsable = x.counts.anyUsable()
+	x.lists.anyUsable = x.counts.anyUsable(x.criteria.needs)
 	x.lists.flows = x.flows(func() []netip.AddrPort { return patchList(before.flows, changes, isServing, isReady) })
 	if len(relevantChanges(changes, x.criteria.hairpin()...)) > 0 {
 		x.lists.hairpin = x.hairpin(s)

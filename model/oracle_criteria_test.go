@@ -55,10 +55,12 @@ func oracleActive(port ServicePortName, f Family, from []EndpointSlice, unrespon
 }
 
 // oracleSelect returns the expected endpoint lists, with flows of any protocol.
-func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node, unresponsive []netip.AddrPort) endpointLists {
+func oracleSelect(
+	port ServicePortName, f Family, from []EndpointSlice, n Node, unresponsive []netip.AddrPort, held bool,
+) endpointLists {
 	active := oracleActive(port, f, from, unresponsive)
-	lists := oracleSelectOf(port, f, active, n)
-	lists.flows = oracleSelectOf(port, f, from, n).flows
+	lists := oracleSelectOf(port, f, active, n, held)
+	lists.flows = oracleSelectOf(port, f, from, n, held).flows
 	other := map[netip.AddrPort]bool{}
 	for _, s := range from {
 		for _, p := range s.Ports {
@@ -80,7 +82,7 @@ func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node, 
 	return lists
 }
 
-func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
+func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node, held bool) endpointLists {
 	offered := map[netip.AddrPort]oracleEndpoint{}
 	for _, s := range from {
 		for _, p := range s.Ports {
@@ -105,7 +107,7 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	offered = those(func(e oracleEndpoint) bool { return !e.drained })
 	isHere := func(e oracleEndpoint) bool { return n.Name != "" && e.Node == n.Name }
 	ready := those(func(e oracleEndpoint) bool { return e.Ready })
-	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating })
+	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating && !held })
 
 	cluster := those(func(e oracleEndpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
 	if len(cluster) == 0 {
@@ -113,7 +115,7 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	}
 	local := those(func(e oracleEndpoint) bool { return isHere(e) && e.Ready })
 	if len(local) == 0 {
-		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating })
+		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating && !held })
 	}
 
 	onNode := map[netip.Addr]struct{}{}

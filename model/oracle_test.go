@@ -168,7 +168,7 @@ func oracleEqual(reported, is Frontend) bool {
 
 // oracleSetPools sets the pool and verdicts of the frontends of one port.
 func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
-	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node, c.oracleUnresponsive(s, of[0].Match))
+	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node, c.oracleUnresponsive(s, of[0].Match), s.Hold > 0)
 	pool := &Pool{
 		Key: of[0].Match, Hold: s.Hold, ScaleToZero: s.ScaleToZero, Hairpin: got.hairpin,
 		Affinity: AffinityTimeout(s.Affinity), Scheduler: s.Scheduler, PassiveChecks: s.PassiveChecks, Avoided: got.avoided,

@@ -30,7 +30,7 @@ const (
 	ReasonStandBy
 	// ReasonNotLocal: it does not run on this node. Only for the local list.
 	ReasonNotLocal
-	// ReasonServingTerminating: it terminates and still serves, but others are ready.
+	// ReasonServingTerminating: it terminates and still serves, but others are ready, or connections wait.
 	ReasonServingTerminating
 	// ReasonOtherNodes: some endpoints have hints for this node, but not this one.
 	ReasonOtherNodes
@@ -72,19 +72,19 @@ type EndpointExplanation struct {
 // ExplainSelection explains for each endpoint of family f in these slices why it
 // serves the port on node n or not. The result is sorted by address and port; of
 // duplicates the one that is used comes first. Avoided is the pool's list: others may serve because
-// of them, while they have no reason themselves.
+// of them, while they have no reason themselves. If connections are held, held is true.
 //
 // An endpoint without the port is not listed if another slice has its address with
 // the port, because the EndpointSlice controller puts endpoints with different ports
 // into different slices.
 func ExplainSelection(
-	port ServicePortName, f Family, from []EndpointSlice, n Node, avoided []netip.AddrPort,
+	port ServicePortName, f Family, from []EndpointSlice, n Node, avoided []netip.AddrPort, held bool,
 ) []EndpointExplanation {
 	key := portKey{port.Port, port.Protocol, f}
 	all, _, _ := endpointSlices(from).active(key, avoided)
 	x := endpointIndex{portKey: key}
 	x.rebuild(all, &n)
-	c := x.counts.criteria(false)
+	c := x.counts.criteria(needs{held: held})
 	out := make([]EndpointExplanation, 0, len(x.candidates))
 	for i, candidate := range x.candidates {
 		e := all.endpoint(candidate)

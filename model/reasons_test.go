@@ -23,9 +23,10 @@ func TestEndpointHasNoReasonIfItServes(t *testing.T) {
 		for _, port := range ports {
 			for _, f := range Families {
 				for _, n := range nodes {
-					sel := selectEndpoints(port, f, from, n)
+					held := seed%2 == 0
+					sel := selectEndpoints(port, f, from, n, held)
 					serving += len(sel.cluster) + len(sel.local)
-					got := ExplainSelection(port, f, from, n, nil)
+					got := ExplainSelection(port, f, from, n, nil, held)
 					checkServing(t, got, sel)
 					checkEveryEndpoint(t, got, f, from)
 				}
@@ -111,7 +112,7 @@ func TestReasonOfEndpoint(t *testing.T) {
 					var got []reasons
 					slice := webSlice(f, p, test.pods...)
 					slice.Weight = 3
-					for _, c := range ExplainSelection(httpPort(p), f, []EndpointSlice{slice}, thisNode, nil) {
+					for _, c := range ExplainSelection(httpPort(p), f, []EndpointSlice{slice}, thisNode, nil, false) {
 						if c.AddrPort.Addr() == podIP(f, 1) && c.Weight == slice.Weight {
 							got = append(got, reasons{c.Cluster, c.Local})
 						}
@@ -130,7 +131,7 @@ func TestReasonOfDrained(t *testing.T) {
 		s := webSlice(f, p, ready(1).on(here), servingTerminating(2), notReady(3))
 		s.Drained, s.Weight = true, 7
 		want := []Reason{ReasonDrained, ReasonDrained, ReasonNotReady}
-		for i, e := range ExplainSelection(httpPort(p), f, []EndpointSlice{s}, thisNode, nil) {
+		for i, e := range ExplainSelection(httpPort(p), f, []EndpointSlice{s}, thisNode, nil, false) {
 			if e.Cluster != want[i] || e.Local != want[i] || e.Weight != 0 {
 				t.Errorf("endpoint %d: %+v, want %v", i+1, e, want[i])
 			}

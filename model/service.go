@@ -80,7 +80,7 @@ type Service struct {
 	Scheduler Scheduler
 	// PassiveChecks is what to do about unresponsive endpoints.
 	PassiveChecks PassiveChecks
-	// Hold is how long new connections wait for an endpoint if there is none; zero means that they
+	// Hold is how long new connections wait for an endpoint if none is ready; zero means that they
 	// are rejected immediately.
 	Hold time.Duration
 	// ScaleToZero reports whether a program outside decides by the demand for the Service whether it

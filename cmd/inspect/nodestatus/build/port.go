@@ -155,7 +155,7 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 		if len(b.installed) > 0 {
 			avoided = b.installed[0].Pool.Avoided
 		}
-		*list = model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node, avoided)
+		*list = model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node, avoided, b.known.Hold > 0)
 	}
 	return *list
 }
