@@ -38,18 +38,19 @@ type needs struct {
 //
 //   - cluster: ready endpoints, those first that hints prefer for this node (KEP-2433,
 //     KEP-4444). If none is ready, endpoints that terminate and still serve
-//     (KEP-1669), whatever their hints. Not if connections are held: many programs refuse
-//     connections when they are told to end.
+//     (KEP-1669), whatever their hints. Not if connections are held instead: many programs
+//     refuse connections when they are told to end.
 //   - local: the same among the endpoints on this node, without hints.
 //
 // Drained endpoints are on neither list, whatever the others are.
 func (t *traitCounts) criteria(n needs) criteria {
-	return criteria{t.clusterCriterion(n), t.firstPresent(isReady|isLocal, n.fallback()|isLocal), n}
+	return criteria{t.clusterCriterion(n), t.firstPresent(isReady|isLocal, t.fallback(n)|isLocal), n}
 }
 
-// fallback returns the traits that an endpoint needs if none is ready.
-func (n needs) fallback() traits {
-	if n.held {
+// fallback returns the traits that an endpoint needs if none is ready. While others are ready
+// elsewhere, nothing is held: an endpoint on this node may terminate and still serve.
+func (t *traitCounts) fallback(n needs) traits {
+	if n.held && !t.anyHas(isReady) {
 		return isReady
 	}
 	return isServingTerminating
@@ -70,11 +71,11 @@ func (t *traitCounts) clusterCriterion(n needs) traits {
 			return isReady | hint.matching
 		}
 	}
-	return t.firstPresent(isReady, n.fallback())
+	return t.firstPresent(isReady, t.fallback(n))
 }
 
 // anyUsable reports whether some endpoint could be on one of the lists on some node.
-func (t *traitCounts) anyUsable(n needs) bool { return t.anyHas(isReady) || t.anyHas(n.fallback()) }
+func (t *traitCounts) anyUsable(n needs) bool { return t.anyHas(isReady) || t.anyHas(t.fallback(n)) }
 
 // firstPresent returns the first alternative that some candidate has, or else the
 // last one.

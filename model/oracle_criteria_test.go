@@ -107,7 +107,7 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	offered = those(func(e oracleEndpoint) bool { return !e.drained })
 	isHere := func(e oracleEndpoint) bool { return n.Name != "" && e.Node == n.Name }
 	ready := those(func(e oracleEndpoint) bool { return e.Ready })
-	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating && !held })
+	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating && (!held || len(ready) > 0) })
 
 	cluster := those(func(e oracleEndpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
 	if len(cluster) == 0 {
@@ -115,7 +115,7 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	}
 	local := those(func(e oracleEndpoint) bool { return isHere(e) && e.Ready })
 	if len(local) == 0 {
-		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating && !held })
+		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating && (!held || len(ready) > 0) })
 	}
 
 	onNode := map[netip.Addr]struct{}{}
