@@ -10,7 +10,7 @@ func TestLongTextsAreWrapped(t *testing.T) {
 		{Name: "kernel", Verdict: "fine", Evidence: []string{"6.12"}},
 		{
 			Name: "iptables-legacy", Verdict: "needs", Evidence: []string{"table ip filter", "table ip nat", "table ip6 filter", "table ip6 nat"},
-			Detail: "in use next to nf_tables, which does not list them\nremove them", See: "docs/compatibility.md#legacy",
+			Detail: "in use next to nf_tables, which does not list them\nremove them", See: "docs/compatibility.md#calico",
 		},
 	}}
 	const (
@@ -18,7 +18,7 @@ func TestLongTextsAreWrapped(t *testing.T) {
 		rest  = `
                             in use next to nf_tables, which does not list them; remove
                             them
-                            docs/compatibility.md#legacy
+                            docs/compatibility.md#calico
 `
 	)
 	for format, evidence := range map[string]string{

@@ -65,7 +65,7 @@ func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+files[2])
-	out := &request{w, cancel, make(chan error, 2)}
+	out := &request{w, cancel, make(chan error, 1)}
 	go func() {
 		defer close(out.results)
 		err := send(req, roots, out.results)
@@ -73,7 +73,10 @@ func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 			err = context.Cause(ctx)
 		}
 		_ = body.CloseWithError(err) // a write that waits fails
-		out.results <- err
+		select {
+		case out.results <- err:
+		case <-ctx.Done(): // the request was given up
+		}
 	}()
 	return out, nil
 }
