@@ -180,6 +180,12 @@ func (s *scalerScene) get(service string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// status returns what `kube-vmap status` prints on the node.
+func (s *scalerScene) status() string {
+	out, _ := s.Lab.Node.Command(s.t.Context(), clustertest.Program(s.t), "status").CombinedOutput()
+	return string(out)
+}
+
 // wake has a client of a Service that sleeps, until it serves.
 func (s *scalerScene) wake(f model.Family, p model.Protocol) {
 	t := s.t
@@ -209,6 +215,9 @@ func (s *scalerScene) wake(f model.Family, p model.Protocol) {
 	if got := s.get(name); got != "true 1" {
 		t.Errorf("%s: KEDA receives %s", name, got)
 	}
+	if got := s.status(); !strings.Contains(got, "clients wait for an endpoint of 1 Service port;") {
+		t.Errorf("%s: status: %s", name, got)
+	}
 	clustertest.Must(t, s.ns.NewWorkload(name, s.At(s.Lab.Pods[2])).Scale(clustertest.Context(t), 1))
 	if a := <-answers; a.Outcome != lab.Answered {
 		t.Errorf("%s: %s", name, a)
@@ -221,9 +230,8 @@ func (s *scalerScene) loseScaler(node *clustertest.Proxy) {
 	s.scaler.Kill()
 	const want = "the demand for Services that scale to zero has not been reported for "
 	eventually.Succeeds(t, "status says that demand is not reported", func() error {
-		out, _ := s.Lab.Node.Command(t.Context(), clustertest.Program(t), "status").CombinedOutput()
-		if !strings.Contains(string(out), want) {
-			return fmt.Errorf("status: %s", out)
+		if got := s.status(); !strings.Contains(got, want) {
+			return fmt.Errorf("status: %s", got)
 		}
 		return nil
 	})

@@ -29,6 +29,9 @@ func OfNode(d *nodestatus.Document) []Finding {
 	n.positions()
 	n.takeover()
 	n.unresponsive()
+	if w := n.WaitingPorts; w > 0 {
+		n.add(notice, ClientsWait, nodestatus.Args{Hit: w})
+	}
 	n.events()
 	for _, p := range d.Problems {
 		if p.Reason == nodestatus.ReasonUnread {

@@ -78,6 +78,9 @@ Problem: the API server cannot be followed for 1s (Node): forbidden`},
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 3, Possibly: 2, LateSeconds: 184}
 		}, `Notice: passive health checks are late: connections were last read 3m4s ago
 Notice: 3 endpoints are unresponsive; kube-vmap problems lists them`},
+		{"clients that wait", func(_ *nodestatus.Document, h *nodestatus.Health) {
+			h.WaitingPorts = 1
+		}, "Notice: clients wait for an endpoint of 1 Service port; kube-vmap problems lists them"},
 		{"an unresponsive endpoint", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.PassiveHealth = &nodestatus.PassiveHealth{Endpoints: 1}
 		}, "Notice: 1 endpoint is unresponsive; kube-vmap problems lists them"},

@@ -72,6 +72,7 @@ const (
 	ChecksLate   = "ChecksLate"
 
 	UnresponsiveEndpoints = "UnresponsiveEndpoints"
+	ClientsWait           = "ClientsWait"
 )
 
 const (
@@ -239,6 +240,10 @@ var sentences = map[string]func(*sentence) string{
 	},
 	UnresponsiveEndpoints: func(s *sentence) string {
 		return strconv.Itoa(s.Hit) + s.pick(" endpoint is", " endpoints are") + " unresponsive; kube-vmap problems lists them"
+	},
+	ClientsWait: func(s *sentence) string {
+		return "clients wait for an endpoint of " + strconv.Itoa(s.Hit) + s.pick(" Service port", " Service ports") +
+			"; kube-vmap problems lists them"
 	},
 	Stale: func(s *sentence) string {
 		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones any more" + s.named()

@@ -26,6 +26,8 @@ type Health struct {
 	FastPath *FastPath `json:"fastPath,omitempty"`
 	// PassiveHealth is nil if it is not known.
 	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
+	// WaitingPorts counts the Service ports, of one family, whose clients wait for an endpoint.
+	WaitingPorts int `json:"waitingPorts,omitempty"`
 	// ConnectionsPerSecond are the new ones to Services, since another such request in the last minute, or
 	// over a second; nil if that is not known, and in documents with Services.
 	ConnectionsPerSecond *float64 `json:"connectionsPerSecond,omitempty"`

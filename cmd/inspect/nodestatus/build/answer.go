@@ -108,7 +108,7 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}
 	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
-	if c.Waiting != nil && len(doc.Services) > 0 {
+	if c.Waiting != nil {
 		soon, cancel := context.WithTimeout(ctx, maxWait)
 		list, err := c.Waiting(soon)
 		cancel()

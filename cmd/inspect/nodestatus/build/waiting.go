@@ -10,6 +10,9 @@ func addWaiting(d *nodestatus.Document, list []hold.Waiting) {
 	if len(list) == 0 {
 		return
 	}
+	if d.Health != nil {
+		d.Health.WaitingPorts = len(list)
+	}
 	byKey := map[string]*nodestatus.Waiting{}
 	for _, w := range list {
 		byKey[w.Key.String()] = &nodestatus.Waiting{Clients: w.Clients, Since: w.Since}
