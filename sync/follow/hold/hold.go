@@ -171,11 +171,10 @@ func (h *Hold) Run(ctx context.Context) error {
 			request()
 		case <-h.Ready():
 			h.applyCommits()
-			h.report(ctx, h.beyondShare(), ReasonNotHeld)
 		case <-next:
 			next = nil
 			h.applyCommits()
-			h.observe()
+			h.report(ctx, h.observe(), ReasonNotHeld)
 			h.report(ctx, h.overdue(time.Now()), ReasonHoldOver)
 			h.send(ctx, h.resumable(time.Now()))
 		}
@@ -188,8 +187,9 @@ func (h *Hold) Run(ctx context.Context) error {
 	}
 }
 
-// observe reads who waits and, for Services that may be scaled to zero, what else is active.
-func (h *Hold) observe() {
+// observe reads who waits and, for Services that may be scaled to zero, what else is active. It returns
+// the pools beyond the share of their namespace.
+func (h *Hold) observe() (beyond []*pool) {
 	var errs [3]error
 	if len(h.demand.frontends) > 0 {
 		errs[0] = h.countDemandClients()
@@ -198,10 +198,12 @@ func (h *Hold) observe() {
 	h.pace.Do(func() {
 		if len(h.frontends) > 0 {
 			errs[2] = h.read()
+			beyond = h.beyondShare()
 		}
 		h.demand.publish(time.Now(), h.demandClients)
 	})
 	h.logOutcome(errors.Join(errs[:]...))
+	return beyond
 }
 
 // countDemandClients counts the clients that wait for Services that may be scaled to zero, unless it

@@ -12,10 +12,11 @@ import (
 
 // outages are the pools without an endpoint whose connections the kernel holds, or held before.
 type outages struct {
-	frontends map[model.Match]*pool // those that hold, or may again
-	pools     map[model.Match]*pool // of these frontends, by key
-	waiting   map[*pool]struct{}    // those that have clients, and are not over
-	ended     map[*pool]time.Time   // when those that are over were reported
+	frontends map[model.Match]*pool    // those that hold, or may again
+	pools     map[model.Match]*pool    // of these frontends, by key
+	waiting   map[*pool]struct{}       // those that have clients, and are not over
+	ended     map[*pool]time.Time      // when those that are over were reported
+	holding   [len(model.Families)]int // frontends of pools that are not over
 	nodeAddrs model.NodeAddrs
 	peaks     [2]int // of frontends and pools
 }
@@ -65,7 +66,7 @@ func (o *outages) apply(c sync.Committed, now time.Time) {
 			}
 		}
 		if p.hold, p.scaleToZero = f.Pool.Hold, f.Pool.ScaleToZero; p != before {
-			p.frontends++
+			o.resize(p, 1)
 			o.release(before)
 		}
 		return p, true
@@ -79,7 +80,7 @@ func (o *outages) release(p *pool) {
 	if p == nil {
 		return
 	}
-	if p.frontends--; p.frontends > 0 {
+	if o.resize(p, -1); p.frontends > 0 {
 		return
 	}
 	delete(o.waiting, p)
@@ -87,6 +88,21 @@ func (o *outages) release(p *pool) {
 	if o.pools[p.key] == p {
 		delete(o.pools, p.key)
 	}
+}
+
+// resize adds frontends to a pool.
+func (o *outages) resize(p *pool, by int) {
+	p.frontends += by
+	if !p.over {
+		o.holding[p.key.Family] += by
+	}
+}
+
+// end notes that the hold of a pool is over.
+func (o *outages) end(p *pool) {
+	p.over = true
+	o.holding[p.key.Family] -= p.frontends
+	delete(o.waiting, p)
 }
 
 // packet notes the time of a held packet. It returns its pool, unless the packet is from before the
@@ -109,8 +125,7 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 	for p := range o.waiting {
 		if now.Sub(p.since) >= p.hold {
 			over = append(over, p)
-			p.over = true
-			delete(o.waiting, p)
+			o.end(p)
 			o.ended[p] = now
 		}
 	}
@@ -130,6 +145,7 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 			again = append(again, p)
 		}
 		p.over, p.began, p.since = false, now, time.Time{}
+		o.holding[p.key.Family] += p.frontends
 		delete(o.ended, p)
 	}
 	return sorted(again)
@@ -139,21 +155,17 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 // than capacity: pools of namespaces that have more than their fair share, of which the first ones by
 // address remain.
 func (o *outages) beyondShare() (over []*pool) {
-	if len(o.frontends) <= capacity {
-		return nil
-	}
 	for _, f := range model.Families {
-		counts, sum := map[string]int{}, 0
+		if o.holding[f] <= capacity {
+			continue
+		}
+		counts := map[string]int{}
 		var all []*pool
 		for _, p := range o.pools {
 			if p.key.Family == f && !p.over {
 				counts[p.service.Namespace] += p.frontends
-				sum += p.frontends
 				all = append(all, p)
 			}
-		}
-		if sum <= capacity {
-			continue
 		}
 		share := model.FairShare(capacity, slices.Collect(maps.Values(counts)))
 		used := map[string]int{}
@@ -161,8 +173,7 @@ func (o *outages) beyondShare() (over []*pool) {
 			n := p.service.Namespace
 			if used[n] += p.frontends; counts[n] > share && used[n] > share {
 				over = append(over, p)
-				p.over = true
-				delete(o.waiting, p)
+				o.end(p)
 			}
 		}
 	}
