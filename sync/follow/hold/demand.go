@@ -17,6 +17,9 @@ const (
 	// demandTime is how long there is demand after the last held packet: until the connection that
 	// it began is seen in connection tracking, perhaps of another node.
 	demandTime = nft.HeldTime
+	// resumeTime is how long connections are rejected after a hold. Clients that try again within half
+	// a minute after it keep up the demand.
+	resumeTime = demandTime - 30*time.Second
 	// trackingPeriod is the least time between reads of connection tracking, trackingFactor times the
 	// processor time of one is the pause after it.
 	trackingPeriod = 5 * time.Second
@@ -96,7 +99,7 @@ func (d *demand) release(s model.ServiceName) {
 // packet notes the time of a held packet, the first one of an outage or another.
 func (d *demand) packet(of model.ServiceName, at time.Time, first bool) {
 	h := d.held[of]
-	if first {
+	if first || h.last.IsZero() {
 		h.first = at
 	}
 	if at.After(h.last) {

@@ -251,7 +251,7 @@ func (h *Hold) read() (err error) {
 					fresh.Insert(p.service)
 				}
 				if p != nil && p.scaleToZero {
-					h.demand.packet(p.name(), at, first)
+					h.demand.packet(p.name(), at, first && !p.resumed)
 				}
 			})
 		}

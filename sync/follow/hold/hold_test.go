@@ -330,10 +330,10 @@ func TestSleeperHoldsAgain(t *testing.T) {
 			r.send(to)
 			r.after(11*time.Second, i+1)
 			commit(model.VerdictReject)
-			r.after(nft.HeldTime-15*time.Second, i+1)
+			r.after(resumeTime-2*time.Second, i+1)
 			expect(i, 1)
-			r.after(16*time.Second, i+1)
-			expect(i+1, 0)
+			r.after(2*time.Second, i+1)
+			expect(i+1, 1)
 			commit(model.VerdictHold)
 			r.after(time.Hour, i+1) // no client waits
 			expect(i+1, 0)
@@ -351,8 +351,37 @@ func TestSleeperHoldsAgain(t *testing.T) {
 		r.after(time.Hour, 4)
 		expect(3, 0)
 		commit(model.VerdictReject) // it scales to zero from now on
-		r.after(nft.HeldTime+period, 4)
+		r.after(resumeTime+period, 4)
 		expect(4, 0)
+	})
+}
+
+// TestClientsKeepUpDemand has clients of a Service that nothing wakes try again and again. Its demand has
+// one beginning, until it has an endpoint.
+func TestClientsKeepUpDemand(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		commit := func(verdict model.Verdict) {
+			all := r.service(to, "shop", "1", verdict)
+			all[0].Pool.ScaleToZero = true // both have the pool
+			r.commit(all...)
+		}
+		var began time.Time
+		for _, outage := range []int{0, 3} {
+			began = time.Now()
+			for i := range 3 {
+				commit(model.VerdictHold)
+				r.send(to)
+				r.after(11*time.Second, outage+i+1)
+				commit(model.VerdictReject)
+				r.after(resumeTime, outage+i+1)
+				got := r.hold.Demand()[model.ServiceName{Namespace: "shop", Name: "web"}]
+				if want := (Demand{1, began}); got != want {
+					r.Errorf("demand %v, want %v", got, want)
+				}
+			}
+			commit(model.VerdictBalance)
+			r.after(time.Second, outage+3)
+		}
 	})
 }
 

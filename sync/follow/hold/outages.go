@@ -31,6 +31,7 @@ type pool struct {
 	since     time.Time // when the first packet came, as far as it is known
 	last      time.Time // when the last packet came
 	over      bool      // this was reported last
+	resumed   bool      // the hold was over before
 
 	scaleToZero bool
 }
@@ -133,18 +134,18 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 }
 
 // resumable returns pools whose hold is over and begins again, once each. A Service that scales to
-// zero makes no demand without held packets. Its pools hold again as soon as earlier ones make none.
+// zero makes no demand without held packets, so its pools hold again before earlier ones make none.
 // Others that still hold by then were not rejected, since an endpoint came and left before the kernel
 // had it: they are in an outage of their own.
 func (o *outages) resumable(now time.Time) (again []*pool) {
 	for p, at := range o.ended {
-		if now.Sub(at) < demandTime {
+		if now.Sub(at) < resumeTime {
 			continue
 		}
 		if p.scaleToZero {
 			again = append(again, p)
 		}
-		p.over, p.began, p.since = false, now, time.Time{}
+		p.over, p.resumed, p.began, p.since = false, true, now, time.Time{}
 		o.holding[p.key.Family] += p.frontends
 		delete(o.ended, p)
 	}
