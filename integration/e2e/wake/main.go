@@ -10,6 +10,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -79,15 +80,15 @@ func table(wakes []wake) error {
 	fmt.Printf("%d wakes, %d of them without a reply or not back to 0\n", len(wakes), len(wakes)-len(good))
 	fmt.Printf("%-32s %7s %7s %7s\n", "seconds", "median", "95 %", "max")
 	missed := len(wakes) - len(good)
+	if len(good) == 0 {
+		return errors.New("all failed")
+	}
 	row := func(name string, median, limit time.Duration, of func(wake) time.Duration) {
 		var all []time.Duration
 		for _, w := range good {
 			all = append(all, of(w))
 		}
 		slices.Sort(all)
-		if len(all) == 0 {
-			return
-		}
 		half, most := all[len(all)/2], all[len(all)-1]
 		fmt.Printf("%-32s %7.2f %7.2f %7.2f\n", name, half.Seconds(), all[len(all)*95/100].Seconds(), most.Seconds())
 		if half > median || most > limit {

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,15 +156,8 @@ func (s *sleeper) connect(from source) error {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || from.address == "" {
-		return err
+	if err == nil && bytes.Contains(body, []byte(`"error"`)) { // of curl
+		err = errors.New(string(body))
 	}
-	var result struct{ Output, Error string }
-	if err := json.Unmarshal(body, &result); err != nil {
-		return err
-	}
-	if result.Error != "" {
-		return errors.New(result.Output + result.Error)
-	}
-	return nil
+	return err
 }
