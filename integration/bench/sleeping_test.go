@@ -69,6 +69,11 @@ func BenchmarkSleeping(b *testing.B) {
 	after := residentMemory(b)
 	cancel()
 	must(b, group.Wait())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if reported := len(n.reported); reported != sleepingServices-rejected {
+		b.Errorf("%d Services were reported", reported)
+	}
 	report.Line(b, "clients", report.Number("SYN/s", float64(f.sent)/floodTime.Seconds(), 0),
 		report.Number("held", sleepingServices-rejected, 0), report.Number("rejected", rejected, 0))
 	report.Line(b, "changes", report.Time("ms-quiet", quiet.Median(), 0), report.Time("ms", during.Median(), 0),

@@ -74,7 +74,8 @@ func run(kubeconfig string, wakes int, every time.Duration) error {
 	return table(results)
 }
 
-// table prints a row for each step of a wake, and reports whether all are within the marks.
+// table prints a row for each step of a wake, and reports whether the marks are met. They are of 95 %:
+// a kubelet that is late makes a pod ready when clients have long backoffs.
 func table(wakes []wake) error {
 	good := slices.DeleteFunc(slices.Clone(wakes), func(w wake) bool { return w.err != nil })
 	fmt.Printf("%d wakes, %d of them without a reply or not back to 0\n", len(wakes), len(wakes)-len(good))
@@ -89,8 +90,8 @@ func table(wakes []wake) error {
 			all = append(all, of(w))
 		}
 		slices.Sort(all)
-		half, most := all[len(all)/2], all[len(all)-1]
-		fmt.Printf("%-32s %7.2f %7.2f %7.2f\n", name, half.Seconds(), all[len(all)*95/100].Seconds(), most.Seconds())
+		half, most := all[len(all)/2], all[len(all)*95/100]
+		fmt.Printf("%-32s %7.2f %7.2f %7.2f\n", name, half.Seconds(), most.Seconds(), all[len(all)-1].Seconds())
 		if half > median || most > limit {
 			missed++
 		}
