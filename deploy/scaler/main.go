@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 )
@@ -91,9 +91,12 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	klog.SetSlogLogger(log)
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := rest.InClusterConfig()
+	if o.kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("--kubeconfig=%s: %w", o.kubeconfig, err)
 	}
 	config.QPS, config.Burst, config.UserAgent = apiQPS, apiBurst, "kube-vmap-scaler/"+version
 	core, err := corev1.NewForConfig(config)
@@ -158,16 +161,17 @@ const (
 	stopTimeout = 5 * time.Second
 )
 
-// serveHTTP serves until ctx ends.
+// serveHTTP serves until ctx ends, and requests have.
 func serveHTTP(ctx context.Context, l net.Listener, s *http.Server) error {
-	go func() {
-		<-ctx.Done()
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		_ = s.Shutdown(end)
-	}()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	select {
+	case err := <-failed:
 		return err
+	case <-ctx.Done():
 	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	_ = s.Shutdown(end)
 	return nil
 }

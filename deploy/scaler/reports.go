@@ -29,6 +29,8 @@ const (
 	lineTimeout = 3 * demand.Refresh
 	// reviewPeriod is the time between checks of a token while its request goes on.
 	reviewPeriod = 10 * time.Minute
+	// reviewTimeout limits a check. A node that must try again does so within settleTime.
+	reviewTimeout = settleTime / 2
 	// An address may send a request per reviewInterval, and reviewBurst at once: each causes a
 	// request to the API server. maxAddresses limits the memory.
 	reviewInterval, reviewBurst = time.Second, 10
@@ -77,11 +79,13 @@ func (r *reports) serve(ctx context.Context, l net.Listener, pair tls.Certificat
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+demand.Path, r.receive)
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
-	return serveHTTP(ctx, tls.NewListener(l, config), &http.Server{
+	server := &http.Server{
 		Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-	})
+	}
+	server.SetKeepAlivesEnabled(false) // no connection without a request
+	return serveHTTP(ctx, tls.NewListener(l, config), server)
 }
 
 // A refusal is why a request is refused, with the HTTP status.
@@ -126,11 +130,11 @@ func (r *reports) read(req *http.Request, control *http.ResponseController, toke
 	defer context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Now()) })()
 	lines := bufio.NewScanner(req.Body)
 	lines.Buffer(nil, demand.MaxLine)
-	for ctx.Err() == nil {
+	for {
 		if err := control.SetReadDeadline(time.Now().Add(lineTimeout)); err != nil {
 			return err
 		}
-		if !lines.Scan() {
+		if ctx.Err() != nil || !lines.Scan() { // ctx may have ended before the deadline was set
 			break
 		}
 		var report demand.Report
@@ -189,11 +193,15 @@ func (r *reports) limit(addr string) *rate.Limiter {
 
 // review has the API server check a token, and returns the node that it is bound to.
 func (r *reports) review(ctx context.Context, token string) (node string, err error) {
-	review, err := r.reviewer.Create(ctx, &authenticationv1.TokenReview{
+	timed, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review, err := r.reviewer.Create(timed, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{demand.Audience}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		r.demands.unsettle()
+		if ctx.Err() == nil { // others than nodes may end their requests early
+			r.demands.unsettle()
+		}
 		return "", &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the API server cannot check the token: %v", err)}
 	}
 	user := review.Status.User
