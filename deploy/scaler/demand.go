@@ -16,8 +16,9 @@ const (
 	// reconnectTime is how long the demand of a node counts after its request has ended, because the
 	// node sends another one, or could not report its last change.
 	reconnectTime = demand.Refresh
-	// settleTime is how long nodes take to report again after a restart.
-	settleTime = 5 * time.Second
+	// settleTime is how long nodes take to report again after a restart: until the Pod is ready (2 s),
+	// and its endpoint is in the kernel, up to 4 s for SYN to be sent again, and 1 s to report.
+	settleTime = 10 * time.Second
 	// maxServices is how many Services a node can have demand for, maxClients the most clients of one.
 	maxServices = 200_000
 	maxClients  = 1_000_000
@@ -141,12 +142,13 @@ func (r *request) report(changes demand.Report) error {
 	d.reports++
 	for _, s := range changes.Services {
 		name := model.ServiceName{Namespace: s.Namespace, Name: s.Name}
+		_, known := n.services[name]
 		switch {
 		case len(s.Namespace) > maxName || len(s.Name) > maxName:
 			return errService
 		case s.Clients <= 0:
 			d.set(n, name, reported{}, false)
-		case len(n.services) >= maxServices:
+		case !known && len(n.services) >= maxServices:
 			return errServices
 		default:
 			d.set(n, name, reported{min(s.Clients, maxClients), r}, s.Waiting)

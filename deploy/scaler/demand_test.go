@@ -123,7 +123,7 @@ func TestInvalidReports(t *testing.T) {
 				t.Errorf("%s/%s: %v", s.Namespace, s.Name, err)
 			}
 		}
-		s := []byte(strings.Repeat("a", maxName))
+		s, first := []byte(strings.Repeat("a", maxName)), ""
 		for i := range maxServices + 1 {
 			for k := range 4 {
 				s[k] = 'a' + byte(i>>(5*k))&31
@@ -132,6 +132,13 @@ func TestInvalidReports(t *testing.T) {
 			if (err == nil) != (i < maxServices) {
 				t.Fatalf("Service %d: %v", i, err)
 			}
+			if i == 0 {
+				first = string(s)
+			}
+		}
+		more := demand.Service{Namespace: "shop", Name: first, Clients: 2}
+		if err := r.report(demand.Report{Services: []demand.Service{more}}); err != nil {
+			t.Errorf("more clients: %v", err)
 		}
 	})
 }
