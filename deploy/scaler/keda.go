@@ -23,6 +23,7 @@ const (
 
 const (
 	defaultThreshold = 100
+	minThreshold     = 0.001 // a metric's target is in thousandths
 	metricName       = "demand"
 	// maxMessage limits a request of KEDA in bytes.
 	maxMessage = 64 << 10
@@ -61,9 +62,10 @@ func trigger(ref *pb.ScaledObjectRef) (s model.ServiceName, threshold float64, e
 	}
 	threshold = defaultThreshold
 	if text != "" {
-		if threshold, err = strconv.ParseFloat(text, 64); err != nil || !(threshold > 0) {
-			return s, 0, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s: %q is not a number above 0",
-				keyThreshold, text)
+		threshold, err = strconv.ParseFloat(text, 64)
+		if err != nil || !(threshold >= minThreshold && threshold <= maxClients) {
+			return s, 0, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s: %q is not a number from %g to %d",
+				keyThreshold, text, minThreshold, maxClients)
 		}
 	}
 	return model.ServiceName{Namespace: ref.GetNamespace(), Name: name}, threshold, nil
@@ -78,9 +80,12 @@ func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef) (int, err
 	if err := s.services.check(ctx, name); err != nil {
 		return 0, status.Error(codes.FailedPrecondition, err.Error())
 	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	n, err := s.demands.await(ctx, name)
 	if err != nil {
-		return 0, status.FromContextError(err).Err()
+		return 0, status.Errorf(codes.Unavailable, "demand for Service %s: nodes cannot report, or have not yet "+
+			"(see the log of kube-vmap-scaler)", name)
 	}
 	return n, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
@@ -103,8 +104,10 @@ func TestTriggers(t *testing.T) {
 		{object("awake", ""), metricName, 100, codes.FailedPrecondition, "no annotation"},
 		{object("web", ""), "other", 100, codes.InvalidArgument, `metric "other" does not exist`},
 		{object("", ""), metricName, 0, codes.InvalidArgument, "no service"},
-		{object("web", "0"), metricName, 0, codes.InvalidArgument, `threshold: "0" is not a number above 0`},
+		{object("web", "0"), metricName, 0, codes.InvalidArgument, `threshold: "0" is not a number`},
 		{object("web", "NaN"), metricName, 0, codes.InvalidArgument, `"NaN" is not`},
+		{object("web", "Inf"), metricName, 0, codes.InvalidArgument, `"Inf" is not`},
+		{object("web", "1e-9"), metricName, 0, codes.InvalidArgument, `"1e-9" is not`},
 		{object("web", "many"), metricName, 0, codes.InvalidArgument, `"many" is not`},
 		{nil, metricName, 0, codes.InvalidArgument, "no service"},
 	} {
@@ -128,4 +131,14 @@ func TestUnknownDemandIsNotZero(t *testing.T) {
 	if is, err := keda.IsActive(ctx, object("web", "")); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("is active: %v, %v", is, err)
 	}
+	synctest.Test(t, func(t *testing.T) { // KEDA has no timeout
+		results := cache.NewLRUExpireCache(10)
+		results.Add(web, nil, time.Hour)
+		s := &scaler{demands: newDemands(), services: &services{results: results}}
+		began := time.Now()
+		n, err := s.IsActive(t.Context(), object("web", ""))
+		if status.Code(err) != codes.Unavailable || time.Since(began) > 2*settleTime {
+			t.Errorf("is active: %v, %v after %s", n, err, time.Since(began))
+		}
+	})
 }
