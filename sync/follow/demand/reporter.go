@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -62,6 +61,8 @@ type Reporter struct {
 	retry   time.Time                         // when the next request may begin
 	pace    throttle.Throttle
 
+	acceptTimeout time.Duration
+
 	mu    stdsync.Mutex
 	since time.Time // of the failure
 	err   error
@@ -77,7 +78,8 @@ type sent struct {
 func New(c Config) *Reporter {
 	return &Reporter{
 		Config: c, Queue: follow.NewQueue(), addrs: map[model.Match]model.ServiceName{},
-		pace: throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
+		pace:          throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
+		acceptTimeout: acceptTimeout,
 	}
 }
 
@@ -198,7 +200,7 @@ func (r *Reporter) end() {
 
 // finish notes that a request was accepted, or how it ended.
 func (r *Reporter) finish(err error) {
-	if errors.Is(err, fs.ErrNotExist) || len(r.Demand()) == 0 { // no scaler, or nothing to report
+	if errors.Is(err, errNoScaler) || len(r.Demand()) == 0 { // or nothing to report
 		err = nil
 	}
 	if err != nil {

@@ -70,7 +70,7 @@ type rig struct {
 
 	mu     stdsync.Mutex
 	demand map[model.ServiceName]hold.Demand
-	status int // with which requests are refused; zero if they are not
+	status int // with which requests are refused; zero if they are not, hangs if they are not responded to
 	log    strings.Builder
 }
 
@@ -81,7 +81,10 @@ type received struct {
 	end   chan struct{} // closed to end it
 }
 
-const token = "token of the node"
+const (
+	token = "token of the node"
+	hangs = -1
+)
 
 // run runs a test in both families, with the reporter at work. The server's certificate is for name.
 func run(t *testing.T, name string, test func(*rig)) {
@@ -92,6 +95,8 @@ func run(t *testing.T, name string, test func(*rig)) {
 			r.reporter = New(Config{
 				Demand: r.current, Changed: r.changed, Dir: r.dir, Log: slog.New(slog.NewTextHandler(r, nil)),
 			})
+
+			r.reporter.acceptTimeout = 2 * time.Second
 			r.reporter.Follow(sync.Committed{Full: true, Set: []model.Frontend{{
 				Match: model.Match{Family: f, Protocol: model.TCP, Addr: addr.Addr(), Port: addr.Port()},
 				Kind:  model.KindClusterIP,
@@ -139,6 +144,10 @@ func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	status := r.status
 	r.mu.Unlock()
+	if status == hangs {
+		<-req.Context().Done()
+		return
+	}
 	if status != 0 || req.Method != http.MethodPost || req.URL.Path != Path {
 		http.Error(w, "who are you?", status)
 		return
@@ -283,6 +292,17 @@ func TestScalerIsAway(t *testing.T) {
 	})
 }
 
+// TestScalerDoesNotRespond has a scaler whose API server is away, and that does not end requests.
+func TestScalerDoesNotRespond(t *testing.T) {
+	run(t, ServerName, func(r *rig) {
+		demand := map[model.ServiceName]hold.Demand{web: {Clients: 1}}
+		r.set(demand, hangs)
+		r.failure("has not accepted the request for 2s")
+		r.set(demand, 0)
+		r.expect(next(r, r.requests), Report{[]Service{{"shop", "web", 1, false}}, true})
+	})
+}
+
 // TestTokenGoesToScalerOnly has a server without the scaler's certificate.
 func TestTokenGoesToScalerOnly(t *testing.T) {
 	run(t, "someone", func(r *rig) {
@@ -300,6 +320,19 @@ func TestServiceOfScalerIsUnknown(t *testing.T) {
 		r.set(map[model.ServiceName]hold.Demand{web: {Clients: 1}}, 0)
 		r.failure(`Service system/other has no port "reports"`)
 	})
+}
+
+func TestNoToken(t *testing.T) {
+	for want, change := range map[string]func(path string) error{
+		"no such file": os.Remove, "empty": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		run(t, ServerName, func(r *rig) {
+			path := filepath.Join(r.dir, TokenFile)
+			r.must(change(path))
+			r.set(map[model.ServiceName]hold.Demand{web: {Clients: 1}}, 0)
+			r.failure(path + ": " + want)
+		})
+	}
 }
 
 func TestNoScaler(t *testing.T) {

@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,8 +22,9 @@ import (
 )
 
 const (
-	// timeout limits a connection's establishment, and how long a line waits for it.
-	timeout = 5 * time.Second
+	// timeout limits a connection's establishment, and how long a line waits for it; acceptTimeout is
+	// until the scaler accepts the request.
+	timeout, acceptTimeout = 5 * time.Second, 15 * time.Second
 	// keepAlive is the time between probes of an idle connection, and deadAfter how long packets may
 	// remain unacknowledged: the scaler's node may have lost power.
 	keepAlive, deadAfter = 5 * time.Second, 10 * time.Second
@@ -39,15 +42,24 @@ type request struct {
 	results chan error
 }
 
-// newRequest begins a request. It returns [fs.ErrNotExist] if there is no scaler.
+// errNoScaler says that there is no certificate of a scaler.
+var errNoScaler = errors.New("no kube-vmap-scaler")
+
+// newRequest begins a request. It returns errNoScaler if there is no scaler.
 func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 	var files [3]string
 	for i, name := range [...]string{CAFile, ServiceFile, TokenFile} {
-		content, err := os.ReadFile(filepath.Join(r.Dir, name))
-		if err != nil {
-			return nil, err
-		}
+		path := filepath.Join(r.Dir, name)
+		content, err := os.ReadFile(path)
 		files[i] = strings.TrimSpace(string(content))
+		switch {
+		case name == CAFile && errors.Is(err, fs.ErrNotExist):
+			return nil, errNoScaler
+		case err != nil:
+			return nil, err
+		case files[i] == "":
+			return nil, fmt.Errorf("%s: empty", path)
+		}
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(files[0])) {
@@ -65,25 +77,29 @@ func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+files[2])
-	out := &request{w, cancel, make(chan error, 1)}
+	out := &request{w, cancel, make(chan error, 2)} // Run receives neither result after it gave up the request
+	late := time.AfterFunc(r.acceptTimeout, func() {
+		cancel(fmt.Errorf("kube-vmap-scaler has not accepted the request for %s", r.acceptTimeout))
+	})
 	go func() {
 		defer close(out.results)
-		err := send(req, roots, out.results)
+		err := send(req, roots, func() {
+			late.Stop()
+			out.results <- nil
+		})
+		late.Stop()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		_ = body.CloseWithError(err) // a write that waits fails
-		select {
-		case out.results <- err:
-		case <-ctx.Done(): // the request was given up
-		}
+		out.results <- err
 	}()
 	return out, nil
 }
 
 // send sends a request, which may take long, and returns how it ended; nil if the scaler did that
-// without an error. It notifies accepted of the begin of the response.
-func send(req *http.Request, roots *x509.CertPool, accepted chan<- error) error {
+// without an error. It calls accepted when the response begins.
+func send(req *http.Request, roots *x509.CertPool, accepted func()) error {
 	dialer := net.Dialer{
 		Timeout:         timeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 2},
@@ -104,7 +120,7 @@ func send(req *http.Request, roots *x509.CertPool, accepted chan<- error) error 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK {
-		accepted <- nil
+		accepted()
 	}
 	reason, err := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	switch {
