@@ -75,7 +75,6 @@ type Hold struct {
 	*follow.Queue
 	outages
 	demand  demand
-	held    [len(model.Families)]uint64 // packets in total, at the last read that succeeded
 	notices *sync.Notices
 	pace    throttle.Throttle
 	failing bool // the last read failed
@@ -233,7 +232,7 @@ func (h *Hold) applyCommits() {
 	}
 }
 
-// read reads which frontends have clients, if packets were held since the last time.
+// read reads which frontends have clients, if packets were held or outages began since the last time.
 func (h *Hold) read() (err error) {
 	fresh := sets.New[sync.Object]()
 	for _, f := range model.Families {

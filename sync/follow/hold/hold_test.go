@@ -259,6 +259,26 @@ func TestWaitingClients(t *testing.T) {
 	})
 }
 
+// TestPacketBeforeCommit has a packet that the kernel holds before the follower learns of the outage.
+func TestPacketBeforeCommit(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		key := to
+		key.Port++
+		other := r.service(key, "other", "2", model.VerdictHold)[:1]
+		r.commit(other...)
+		r.after(time.Minute, 0)
+		first := time.Now()
+		r.send(to)
+		r.after(2*period, 0)
+		r.commit(append(other, r.service(to, "shop", "1", model.VerdictHold)...)...)
+		r.after(2*period, 0)
+		want := []Waiting{{to, first, 1}}
+		if got, err := r.hold.Waiting(r.Context()); err != nil || !slices.Equal(got, want) {
+			r.Errorf("waiting: %v, %v, want %v", got, err, want)
+		}
+	})
+}
+
 // TestDemand has a Service that is woken, used, and left alone.
 func TestDemand(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {

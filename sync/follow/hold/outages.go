@@ -10,6 +10,10 @@ import (
 	"kube-vmap/sync/follow"
 )
 
+// learnTime is the most by which this process learns of an outage later than the kernel. Packets may
+// have been held meanwhile, which clients of UDP may not send again.
+const learnTime = time.Second
+
 // outages are the pools without an endpoint whose connections the kernel holds, or held before.
 type outages struct {
 	frontends map[model.Match]*pool    // those that hold, or may again
@@ -18,7 +22,9 @@ type outages struct {
 	ended     map[*pool]time.Time      // when those that are over were reported
 	holding   [len(model.Families)]int // frontends of pools that are not over
 	nodeAddrs model.NodeAddrs
-	peaks     [2]int // of frontends and pools
+	// held are packets in total, at the last read that succeeded; zero after an outage began.
+	held  [len(model.Families)]uint64
+	peaks [2]int // of frontends and pools
 }
 
 // A pool without an endpoint.
@@ -27,7 +33,7 @@ type pool struct {
 	service   sync.Object
 	hold      time.Duration
 	frontends int
-	began     time.Time // when this process learned of the outage
+	began     time.Time // packets that were held before are of another outage
 	since     time.Time // when the first packet came, as far as it is known
 	last      time.Time // when the last packet came
 	over      bool      // this was reported last
@@ -58,10 +64,11 @@ func (o *outages) apply(c sync.Committed, now time.Time) {
 		if p == nil || p.service.UID != f.Pool.UID {
 			s := f.Service
 			p = &pool{
-				key: f.Pool.Key, began: now, over: over,
+				key: f.Pool.Key, began: now.Add(-learnTime), over: over,
 				service: sync.Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: f.Pool.UID},
 			}
 			o.pools[p.key] = p
+			o.held[p.key.Family] = 0
 			if over { // before the Service scaled to zero
 				o.ended[p] = now
 			}
