@@ -85,7 +85,7 @@ func newScalerScene(t *testing.T) *scalerScene {
 	s.config = process.Config{
 		Program: filepath.Join(bin, "scaler"), Host: c.Lab.Pods[0].Host, Args: []string{"--kubeconfig=" + kubeconfig, "-v"},
 	}
-	s.trigger = filepath.Join(bin, "trigger")
+	s.trigger = filepath.Join(bin, "triggertest")
 	s.createPods()
 	service, err := c.Client.CoreV1().Services(s.system.Name).Get(ctx, scalerName, metav1.GetOptions{})
 	clustertest.Must(t, err)

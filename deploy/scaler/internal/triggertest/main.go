@@ -1,8 +1,8 @@
-// Command trigger sends KEDA's requests to an external scaler, for tests: it prints what the trigger of
-// a ScaledObject would receive, as
+// Command triggertest sends KEDA's requests to an external scaler, for tests: it prints what the trigger
+// of a ScaledObject would receive, as
 //
-//	trigger watch ADDRESS NAMESPACE SERVICE   true or false, whenever the scaler sends it
-//	trigger get ADDRESS NAMESPACE SERVICE     "true 3": is there demand, and the metric; or an error
+//	triggertest watch ADDRESS NAMESPACE SERVICE   true or false, whenever the scaler sends it
+//	triggertest get ADDRESS NAMESPACE SERVICE     "true 3": is there demand, and the metric; or an error
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 4 {
-		return fmt.Errorf("usage: trigger watch|get ADDRESS NAMESPACE SERVICE")
+		return fmt.Errorf("usage: triggertest watch|get ADDRESS NAMESPACE SERVICE")
 	}
 	connection, err := grpc.NewClient(args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
