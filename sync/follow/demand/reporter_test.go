@@ -296,8 +296,12 @@ func TestScalerIsAway(t *testing.T) {
 func TestScalerDoesNotRespond(t *testing.T) {
 	run(t, ServerName, func(r *rig) {
 		demand := map[model.ServiceName]hold.Demand{web: {Clients: 1}}
+		began := time.Now()
 		r.set(demand, hangs)
 		r.failure("has not accepted the request for 2s")
+		if took := time.Since(began); took > Refresh/2 {
+			t.Errorf("the request ended after %s", took)
+		}
 		r.set(demand, 0)
 		r.expect(next(r, r.requests), Report{[]Service{{"shop", "web", 1, false}}, true})
 	})

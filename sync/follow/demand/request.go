@@ -111,7 +111,11 @@ func send(req *http.Request, roots *x509.CertPool, accepted func()) error {
 		},
 	}
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, addr)
+			return connection{c, req.Body}, err
+		},
+		TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: ServerName, MinVersion: tls.VersionTLS13},
 	}
 	resp, err := transport.RoundTrip(req)
@@ -132,6 +136,19 @@ func send(req *http.Request, roots *x509.CertPool, accepted func()) error {
 		return fmt.Errorf("kube-vmap-scaler: %s", strings.TrimSpace(string(reason)))
 	}
 	return nil
+}
+
+// A connection closes the request's body, too. RoundTrip waits for the end of its read of the body, and
+// otherwise would return only after the next line.
+type connection struct {
+	net.Conn
+	body io.Closer
+}
+
+// Close implements [net.Conn].
+func (c connection) Close() error {
+	_ = c.body.Close()
+	return c.Conn.Close()
 }
 
 // write adds a line to the body. If it fails, the request ends.
