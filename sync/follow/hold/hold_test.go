@@ -144,15 +144,17 @@ func (r *rig) commit(list ...model.Frontend) {
 // wait waits until the follower does, and reads what it has sent.
 func (r *rig) wait() {
 	synctest.Wait()
-	var holding [len(model.Families)]int
-	for _, p := range r.hold.pools {
-		if !p.over {
-			holding[p.key.Family] += p.frontends
+	r.set(func() {
+		var holding [len(model.Families)]int
+		for _, p := range r.hold.pools {
+			if !p.over {
+				holding[p.key.Family] += p.frontends
+			}
 		}
-	}
-	if holding != r.hold.holding {
-		r.Errorf("%d frontends hold, counted %d", holding, r.hold.holding)
-	}
+		if holding != r.hold.holding {
+			r.Errorf("%d frontends hold, counted %d", holding, r.hold.holding)
+		}
+	})
 	for len(r.changes) > 0 {
 		for _, c := range <-r.changes {
 			if c.Over {
