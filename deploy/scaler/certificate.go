@@ -23,6 +23,8 @@ const (
 	validity, lastYear = 10 * 365 * 24 * time.Hour, 365 * 24 * time.Hour
 	// publishPeriod is the time between attempts to publish a certificate.
 	publishPeriod = 2 * time.Second
+	// mountTime is how long kubelets take to mount a new certificate, without which nodes cannot report.
+	mountTime = 2 * time.Minute
 )
 
 // A publisher publishes the certificate in the ConfigMap, for nodes. Its key is in the Secret.
@@ -69,6 +71,9 @@ func (p *publisher) certificate(ctx context.Context) (pair tls.Certificate, publ
 	pair, err = tls.X509KeyPair(text, key)
 	return pair, string(text), err
 }
+
+// age returns how long ago a certificate was created. The library dates it back by an hour.
+func age(pair tls.Certificate) time.Duration { return time.Since(pair.Leaf.NotBefore.Add(time.Hour)) }
 
 // update changes the data of the ConfigMap.
 func (p *publisher) update(ctx context.Context, data map[string]string) error {

@@ -63,11 +63,13 @@ func newDemands() *demands {
 	}
 }
 
-// unsettle notes that nodes may not have reported for now.
-func (d *demands) unsettle() {
+// unsettle notes that nodes may not have reported for a time.
+func (d *demands) unsettle(wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.settled = time.Now().Add(settleTime)
+	if until := time.Now().Add(wait); until.After(d.settled) {
+		d.settled = until
+	}
 }
 
 // pollTime is how often await looks at the demand.

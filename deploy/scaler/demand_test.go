@@ -27,7 +27,7 @@ func clientsOf(n int, waiting, complete bool) demand.Report {
 func TestDemandOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDemands()
-		d.unsettle()
+		d.unsettle(settleTime)
 		signals, stop := d.watch(web)
 		expect := func(what string, clients int, signal bool) {
 			t.Helper()
@@ -90,19 +90,25 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 			t.Errorf("%d clients before nodes can report, %v", n, err)
 		}
 		for range 2 { // the API server has not responded meanwhile
-			d.unsettle()
+			d.unsettle(settleTime)
 			began := time.Now()
 			go func() {
 				<-time.After(settleTime / 2)
-				d.unsettle()
+				d.unsettle(settleTime)
 			}()
 			n, err := d.await(t.Context(), web)
 			if took := time.Since(began); n != 0 || err != nil || took < 3*settleTime/2 || took > 2*settleTime {
 				t.Errorf("%d clients, %v after %s", n, err, took)
 			}
 		}
-		d.unsettle()
 		began := time.Now()
+		d.unsettle(mountTime)
+		d.unsettle(settleTime) // which is sooner
+		if n, err := d.await(t.Context(), web); n != 0 || err != nil || time.Since(began) < mountTime {
+			t.Errorf("%d clients, %v after %s, before kubelets have mounted a certificate", n, err, time.Since(began))
+		}
+		d.unsettle(settleTime)
+		began = time.Now()
 		if err := d.begin("one").report(clientsOf(1, true, false)); err != nil {
 			t.Fatal(err)
 		}

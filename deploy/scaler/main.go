@@ -129,7 +129,7 @@ func (o *options) run(ctx context.Context) error {
 		if err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
-		d.unsettle()
+		d.unsettle(max(settleTime, mountTime-age(pair)))
 		close(ready)
 		return reports.serve(ctx, listeners[0], pair)
 	})

@@ -200,7 +200,7 @@ func (r *reports) review(ctx context.Context, token string) (node string, err er
 	}, metav1.CreateOptions{})
 	if err != nil {
 		if ctx.Err() == nil { // others than nodes may end their requests early
-			r.demands.unsettle()
+			r.demands.unsettle(settleTime)
 		}
 		return "", &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the API server cannot check the token: %v", err)}
 	}

@@ -81,6 +81,9 @@ func newReceiver(t *testing.T, period time.Duration) *receiver {
 	must(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	must(t, err)
+	if old := age(pair); old < 0 || old > time.Hour {
+		t.Errorf("a new certificate is %s old", old)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	r := newReports(d, api, reporter, slog.New(slog.DiscardHandler))
@@ -246,7 +249,7 @@ func TestDemandIsUnknownWithoutReviews(t *testing.T) {
 		if _, err := r.review(ctx, "hangs"); err == nil || !d.settled.IsZero() {
 			t.Errorf("client without a token: %v, settled %s", err, d.settled)
 		}
-		d.unsettle()
+		d.unsettle(settleTime)
 		<-time.After(2 * settleTime)
 		for range 3 {
 			began := time.Now()

@@ -196,7 +196,6 @@ func (s *scalerScene) wake(f model.Family, p model.Protocol) {
 	clustertest.Must(t, err)
 	to := netip.AddrPortFrom(netip.MustParseAddr(sleeper.Spec.ClusterIPs[f]), port)
 	await := s.watch(name)
-	await(false)
 	answers := make(chan lab.Answer, 1)
 	go func() {
 		timeout := clustertest.Patience
