@@ -107,7 +107,8 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	offered = those(func(e oracleEndpoint) bool { return !e.drained })
 	isHere := func(e oracleEndpoint) bool { return n.Name != "" && e.Node == n.Name }
 	ready := those(func(e oracleEndpoint) bool { return e.Ready })
-	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating && (!held || len(ready) > 0) })
+	terminating := func(e oracleEndpoint) bool { return e.Serving && e.Terminating && (!held || len(ready) > 0) }
+	servingTerminating := those(terminating)
 
 	cluster := those(func(e oracleEndpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
 	if len(cluster) == 0 {
@@ -115,7 +116,7 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	}
 	local := those(func(e oracleEndpoint) bool { return isHere(e) && e.Ready })
 	if len(local) == 0 {
-		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating && (!held || len(ready) > 0) })
+		local = those(func(e oracleEndpoint) bool { return isHere(e) && terminating(e) })
 	}
 
 	onNode := map[netip.Addr]struct{}{}
