@@ -19,7 +19,7 @@ import (
 const (
 	// objectName is the name of the Service, the Secret and the ConfigMap.
 	objectName = "kube-vmap-scaler"
-	// validity is that of a certificate, which is replaced at a start in its last year.
+	// A certificate is valid for validity, and replaced at a start in its last year.
 	validity, lastYear = 10 * 365 * 24 * time.Hour, 365 * 24 * time.Hour
 	// publishPeriod is the time between attempts to publish a certificate.
 	publishPeriod = 2 * time.Second

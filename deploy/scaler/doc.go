@@ -9,6 +9,6 @@
 //	services.go     checks that the Service of a trigger scales to zero
 //	certificate.go  publishes the certificate that nodes expect
 //
-// It keeps nothing but the certificate. After a restart, nodes report again within a second or two; until
-// then, requests for a Service without demand wait.
+// It keeps nothing but the certificate. Until nodes have had the time to report, after a restart or with a
+// new certificate, KEDA's requests about a Service without demand fail.
 package main

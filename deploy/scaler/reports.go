@@ -31,7 +31,7 @@ const (
 	reviewPeriod = 10 * time.Minute
 	// reviewTimeout limits a check. A node that must try again does so within settleTime.
 	reviewTimeout = settleTime / 2
-	// An address may send a request per reviewInterval, and reviewBurst at once: each causes a
+	// An address may send a request per reviewInterval, after reviewBurst: each causes a
 	// request to the API server. maxAddresses limits the memory.
 	reviewInterval, reviewBurst = time.Second, 10
 	maxAddresses                = 10_000

@@ -36,7 +36,7 @@ import (
 
 const (
 	sleepingServices, sleepingNamespaces = 100_000, 500
-	// sleepingHold is their hold. They hold again 90 s after it is over.
+	// sleepingHold is their hold. They hold again a minute after it is over.
 	sleepingHold = 30 * time.Second
 	// quietTime is measured before the flood, and floodTime lasts until they hold again.
 	quietTime, floodTime = 10 * time.Second, 140 * time.Second
@@ -97,7 +97,7 @@ type sleepingNode struct {
 
 	mu                   stdsync.Mutex
 	events               int                    // that clients wait
-	reports, mostReports int                    // of demand: all, and those of a Service within [demand.Refresh], at most
+	reports, mostReports int                    // of demand: all; the most of a Service within [demand.Refresh]
 	reported             map[string][]time.Time // of each Service, within that time
 }
 

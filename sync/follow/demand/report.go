@@ -35,7 +35,7 @@ type Report struct {
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Clients counts those that wait, and active connections; zero if there is no demand any longer.
+	// Clients counts those that wait, and active connections; zero if demand has ended.
 	Clients int `json:"clients"`
 	// Waiting reports whether clients began to wait for an endpoint since the last report.
 	Waiting bool `json:"waiting,omitempty"`

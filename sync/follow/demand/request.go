@@ -42,10 +42,10 @@ type request struct {
 	results chan error
 }
 
-// errNoScaler says that there is no certificate of a scaler.
+// errNoScaler says that no scaler is installed: its certificate is missing.
 var errNoScaler = errors.New("no kube-vmap-scaler")
 
-// newRequest begins a request. It returns errNoScaler if there is no scaler.
+// newRequest begins a request. It returns errNoScaler without a certificate.
 func (r *Reporter) newRequest(ctx context.Context) (*request, error) {
 	var files [3]string
 	for i, name := range [...]string{CAFile, ServiceFile, TokenFile} {
