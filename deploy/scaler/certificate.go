@@ -36,8 +36,9 @@ type publisher struct {
 
 // publish publishes the certificate and returns it. It tries until ctx ends.
 func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, err error) {
-	return pair, wait.PollUntilContextCancel(ctx, publishPeriod, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, publishPeriod, true, func(ctx context.Context) (bool, error) {
 		var public string
+		var err error
 		if pair, public, err = p.certificate(ctx); err == nil {
 			err = p.update(ctx, map[string]string{demand.CAFile: public, demand.ServiceFile: p.namespace + "/" + objectName})
 		}
@@ -46,6 +47,7 @@ func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, err erro
 		}
 		return err == nil, nil
 	})
+	return pair, err
 }
 
 // certificate returns the certificate in the Secret. If there is none, it creates it.
