@@ -79,16 +79,16 @@ integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
-	.ci/with-program .ci/gotest -short -count=1 -timeout 20m $(TOGETHER) ./integration/...
+	.ci/with-programs .ci/gotest -short -count=1 -timeout 20m $(TOGETHER) ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
-	MODULE=integration/cluster .ci/with-program .ci/gotest -short -count=1 -timeout 30m -parallel 5 ./...
+	MODULE=integration/cluster .ci/with-programs .ci/gotest -short -count=1 -timeout 30m -parallel 5 ./...
 
 page: ## tests of the status pages in a browser (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page .ci/with-program .ci/gotest -short -count=1 $(TOGETHER) ./...
+	MODULE=integration/page .ci/with-programs .ci/gotest -short -count=1 $(TOGETHER) ./...
 
 soak: ## the long suite: longer tests, and random ones with new seeds for MINUTES (60) (root)
 	@.ci/setup nft ip iptables ipset chromium
@@ -100,7 +100,7 @@ soak: ## the long suite: longer tests, and random ones with new seeds for MINUTE
 beside: ## tests beside other programs of a node, also those that CI has no time for (root)
 	@.ci/setup nft ip iptables ipset
 	@ALL=1 .ci/other-programs
-	.ci/with-program .ci/gotest -count=1 -run Beside ./integration/matrix
+	.ci/with-programs .ci/gotest -count=1 -run Beside ./integration/matrix
 
 e2e: ## upstream's e2e tests of SIG Network, or those of FOCUS, on a cluster of kubeadm with kube-vmap (root)
 	@.ci/setup ip jq

@@ -103,6 +103,7 @@ func TestPlainBuildPrintsTheCommit(t *testing.T) {
 	commit := strings.TrimSpace(string(head))
 	for folder, args := range map[string][]string{".": {"--version"}, "../kubectl-vmap": {"version", "--client"}} {
 		program := filepath.Join(t.TempDir(), "program")
+		// Build: what is tested. Only the package's limit, an hour in .ci/unit, includes it.
 		if out, err := exec.CommandContext(t.Context(), "go", "-C", folder, "build", "-buildvcs=true", "-o", program, ".").CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", folder, err, out)
 		}

@@ -119,6 +119,7 @@ func checkKrew(t *testing.T, out string) {
 	t.Helper()
 	home := t.TempDir()
 	krew := filepath.Join(home, "krew")
+	// Build: after that of a release in the same test; see TestImage.
 	if text, err := exec.Command("go", "build", "-o", krew, "sigs.k8s.io/krew/cmd/krew").CombinedOutput(); err != nil {
 		t.Fatalf("build krew: %v\n%s", err, text)
 	}

@@ -58,6 +58,7 @@ func TestImage(t *testing.T) {
 	const text = "GOOS=plan9\nGOARCH=386\nGOAMD64=v3\nGOARM64=v9.0\nCGO_ENABLED=1\n" +
 		"GOFLAGS=-race\nGOEXPERIMENT=none\nGOFIPS140=latest\nGOWORK=/nowhere\n"
 	must(t, os.WriteFile(stored, []byte(text), 0o600))
+	// Build: what is tested. Only the package's limit, an hour in .ci/unit, includes it.
 	build := exec.Command("../../.ci/image", version, out)
 	build.Env = append(os.Environ(), "RELEASE=1", "ARCH="+*arch, "SYSTEMS="+*system, "REVISION="+revision,
 		"SOURCE_DATE_EPOCH=1795000000", "GOENV="+stored)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
@@ -63,28 +63,21 @@ func TestKEDAStartsWhatClientsWaitFor(t *testing.T) {
 
 func newScalerScene(t *testing.T) *scalerScene {
 	t.Helper()
-	clustertest.Program(t)
 	c := clustertest.New(t, lab.Options{Pods: 3})
 	c.Deploy(t)
 	ctx := clustertest.Context(t)
-	root := clustertest.Root(t)
-	_, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(root, "deploy", "scaler"))
+	_, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(clustertest.Root(t), "deploy", "scaler"))
 	clustertest.Must(t, err)
 	s := &scalerScene{
 		Cluster: c, t: t, ns: c.Namespace(t), dir: t.TempDir(),
 		system: &objects.Namespace{Name: metav1.NamespaceSystem, Client: c.Client},
 	}
-	bin, kubeconfig := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./...")
-	build.Dir = filepath.Join(root, "deploy", "scaler")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	clustertest.Must(t, c.ServiceAccountKubeconfig(ctx, s.system.Name, scalerName, c.Server, kubeconfig))
 	s.config = process.Config{
-		Program: filepath.Join(bin, "scaler"), Host: c.Lab.Pods[0].Host, Args: []string{"--kubeconfig=" + kubeconfig, "-v"},
+		Program: built.Scaler.Path(), Host: c.Lab.Pods[0].Host, Args: []string{"--kubeconfig=" + kubeconfig, "-v"},
 	}
-	s.trigger = filepath.Join(bin, "triggertest")
+	s.trigger = built.TriggerTest.Path()
 	s.createPods()
 	service, err := c.Client.CoreV1().Services(s.system.Name).Get(ctx, scalerName, metav1.GetOptions{})
 	clustertest.Must(t, err)

@@ -14,13 +14,14 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/sync/looptest"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m, built.Scaler, built.TriggerTest) }
 
 // The port of Services, that of their Pods, and how long to wait for an answer that must not come.
 const (
@@ -42,7 +43,6 @@ type scene struct {
 // from kind.
 func newScene(t *testing.T, kind func(testing.TB, lab.Options) *clustertest.Cluster, o lab.Options) *scene {
 	t.Helper()
-	clustertest.Program(t)
 	c := &scene{Cluster: kind(t, o)}
 	for _, all := range [][]*lab.Pod{c.Lab.Pods, c.Lab.RemotePods} {
 		for i, p := range all {

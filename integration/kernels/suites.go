@@ -131,6 +131,7 @@ func (d disk) useProgram(path string) error {
 
 // compile runs a go command that writes a statically linked program.
 func compile(ctx context.Context, arch, path, command string, args ...string) error {
+	// Build: before the machine starts; ctx has no limit of time.
 	cmd := exec.CommandContext(ctx, "go", append([]string{command, "-o", path}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {

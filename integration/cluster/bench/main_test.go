@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/daemon/built"
 )
 
 func TestMain(m *testing.M) {
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	clustertest.Main(m)
+	clustertest.Main(m, built.Informers)
 }
 
 // BenchmarkKubeVMap measures starts of kube-vmap, and how it follows changes of a large cluster.

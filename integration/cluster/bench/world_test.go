@@ -1,13 +1,12 @@
 package bench
 
 import (
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -25,7 +24,6 @@ type world struct {
 	filling *objects.Filling
 
 	flags             []string // of a proxy of any kind
-	programs          string   // the folder of informers
 	kubeconfig, proxy string   // of the account that deploy/base gives to the proxy; kube-vmap
 }
 
@@ -35,12 +33,7 @@ type world struct {
 func newWorld(b *testing.B, of size) *world {
 	b.Helper()
 	w := &world{Cluster: clustertest.Alone(b, lab.Options{})}
-	w.proxy, w.programs = clustertest.Program(b), b.TempDir()
-	build := exec.Command("go", "build", "-ldflags", "-w", "-o", w.programs, "../informers")
-	out, err := build.CombinedOutput()
-	if err != nil {
-		b.Fatalf("go build: %v\n%s", err, out)
-	}
+	w.proxy = clustertest.Program(b)
 	w.kernel = labtest.Kernel(b, w.Lab.Node.Host)
 	w.kubeconfig = w.Kubeconfig(b, w.Server)
 	w.flags = []string{
@@ -68,7 +61,7 @@ func (w *world) cleanup(b *testing.B) {
 // informers returns the program for the floor.
 func (w *world) informers() *program {
 	args := []string{"--kubeconfig=" + w.kubeconfig, "--node=" + w.NodeName(w.Lab.Node)}
-	path := filepath.Join(w.programs, "informers")
+	path := built.Informers.Path()
 	return &program{world: w, name: "informers", path: path, args: args, ready: logged("synced")}
 }
 

@@ -26,9 +26,10 @@ var shared struct {
 	deploying, starting stdsync.Mutex
 }
 
-// Main runs the tests, closes what they share and ends the process.
-func Main(m *testing.M) {
-	code := built.Main(m)
+// Main provides kube-vmap and other programs, runs the tests, closes what they share and ends the
+// process.
+func Main(m *testing.M, others ...built.Program) {
+	code := built.Main(m, others...)
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
@@ -83,13 +84,10 @@ func need(t testing.TB) {
 	}
 }
 
-// Program returns the path of the built kube-vmap; see package built. Building it can
-// take longer than [Patience].
+// Program returns the path of kube-vmap; see package built.
 func Program(t testing.TB) string {
 	t.Helper()
-	path, err := built.Path()
-	Must(t, err)
-	return path
+	return built.KubeVMap.Path()
 }
 
 // Root returns the top of the repository.

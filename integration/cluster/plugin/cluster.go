@@ -42,10 +42,8 @@ type Node struct {
 func New(t testing.TB, pods int) *Cluster {
 	t.Helper()
 	program := clustertest.Program(t)
-	plugin, err := built.Plugin()
-	clustertest.Must(t, err)
 	c := &Cluster{Cluster: clustertest.Alone(t, lab.Options{Pods: pods, RemotePods: pods, ThirdPods: pods})}
-	c.plugins = filepath.Dir(plugin)
+	c.plugins = filepath.Dir(built.Plugin.Path())
 	kubeconfig := c.Kubeconfig(t, c.Server)
 	for _, n := range c.Lab.Nodes() {
 		node := &Node{Node: n, Name: c.NodeName(n), Pod: "kube-vmap-" + strings.ReplaceAll(n.Name, "-", "")}

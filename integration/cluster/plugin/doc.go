@@ -8,7 +8,7 @@
 // The way of a command is the real one, except that kubelet and the container runtime are
 // simulated. A test:
 //
-//	func TestMain(m *testing.M) { clustertest.Main(m) }
+//	func TestMain(m *testing.M) { clustertest.Main(m, built.Plugin) }
 //
 //	func testX(t *testing.T, c *plugin.Cluster) {
 //		ns := c.Namespace(t)

@@ -6,9 +6,10 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plugin"
+	"kube-vmap/integration/daemon/built"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m, built.Plugin) }
 
 // sharing are the tests that break no part of the cluster, so that they can share one. Each
 // has a namespace of its own.

@@ -8,10 +8,11 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plugin"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m, built.Plugin) }
 
 // TestOneCommandFindsEachFault sets up all faults in one cluster, in a namespace each,
 // checks with packets that they are there, and runs the command of each.

@@ -29,7 +29,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := built.Provide(built.KubeVMap, built.Plugin)
+	if err == nil {
+		err = run(ctx, os.Args[1:])
+	}
 	stop()
 	built.Remove()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package built builds kube-vmap for tests, once for all tests of a package, when
-// the first of them needs it.
+// Package built provides the programs that tests run. They exist before the first test of a
+// package starts, so no time limit of a test includes a build.
 package built
 
 import (
@@ -8,23 +8,73 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	stdsync "sync"
 	"testing"
 )
 
-// Variable is the environment variable with the path of a program that was built
-// before, for machines without a Go toolchain.
+// Variable is the environment variable with the path of a kube-vmap that was built before, for
+// machines without a Go toolchain. Other programs may be in the same folder; see .ci/with-programs.
 const Variable = "KUBE_VMAP_BINARY"
 
-// dir is the folder of the built programs.
+// Program is a program of this repository.
+type Program struct {
+	name        string
+	module, pkg string // its folder in the repository, and the package there
+}
+
+// The programs of tests.
+var (
+	KubeVMap    = Program{"kube-vmap", ".", "./cmd/kube-vmap"}
+	Plugin      = Program{"kubectl-vmap", "cmd/kubectl-vmap", "."}
+	Scaler      = Program{"scaler", "deploy/scaler", "."}
+	TriggerTest = Program{"triggertest", "deploy/scaler", "./internal/triggertest"}
+	Informers   = Program{"informers", "integration/cluster", "./informers"}
+)
+
+// dir is the folder of the programs that [Provide] built.
 var dir string
 
-// Main runs a package's tests, and then removes what they built. It returns the
-// exit code.
-func Main(m *testing.M) int {
-	code := m.Run()
-	Remove()
-	return code
+// Main provides kube-vmap and other programs, runs a package's tests and removes what it built. It
+// returns the exit code.
+func Main(m *testing.M, others ...Program) int {
+	defer Remove()
+	if err := Provide(append(others, KubeVMap)...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Path returns the path of a program that [Main] or [Provide] provided.
+func (p Program) Path() string {
+	if path, ok := p.found(); ok {
+		return path
+	}
+	return filepath.Join(dir, p.name)
+}
+
+// found returns the path of a program that [Variable] provides.
+func (p Program) found() (path string, ok bool) {
+	path = os.Getenv(Variable)
+	if path == "" || p == KubeVMap {
+		return path, path != ""
+	}
+	path = filepath.Join(filepath.Dir(path), p.name)
+	_, err := os.Stat(path)
+	return path, err == nil
+}
+
+// Provide builds the programs that [Variable] does not provide, with the flags of the tests' own
+// build, from GOFLAGS; their version is "of-the-tests". Users without any rights can execute them.
+func Provide(programs ...Program) error {
+	for _, p := range programs {
+		if _, ok := p.found(); ok {
+			continue
+		}
+		if err := p.build(); err != nil {
+			return fmt.Errorf("build %s for tests: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // Remove removes what was built.
@@ -34,58 +84,25 @@ func Remove() {
 	}
 }
 
-// Path builds the program once, if [Variable] names none, and returns its path. It
-// is built with the flags of the tests' own build, from GOFLAGS; its version is
-// "of-the-tests". Users without any rights can execute it.
-func Path() (string, error) { return daemon() }
-
-var daemon = stdsync.OnceValues(func() (path string, err error) {
-	if path := os.Getenv(Variable); path != "" {
-		return path, nil
+func (p Program) build() (err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
+			return err
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
 	}
-	return build("kube-vmap", ".", "./cmd/kube-vmap")
-})
-
-// Plugin is [Path] for kubectl-vmap, the plugin of kubectl, in a module of its own. It is
-// always built.
-func Plugin() (string, error) { return plugin() }
-
-var plugin = stdsync.OnceValues(func() (path string, err error) {
-	return build("kubectl-vmap", "cmd/kubectl-vmap", ".")
-})
-
-// build builds a package of the module in a folder of the repository.
-func build(name, module, pkg string) (path string, err error) {
-	if err := makeDir(); err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, name)
-	top, err := root()
+	// Build: before the tests. Not in the caller's module: it has other versions of libraries.
+	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "kube-vmap").Output()
 	if err != nil {
-		return "", err
+		return fmt.Errorf("find the module kube-vmap: %w", err)
 	}
-	// Without -w, the linker spends much of its time on data for debuggers.
-	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, pkg)
-	build.Dir = filepath.Join(top, module)
+	// Build: before the tests. Without -w, the linker spends much of its time on data for debuggers.
+	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", filepath.Join(dir, p.name), p.pkg)
+	build.Dir = filepath.Join(strings.TrimSpace(string(top)), p.module)
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return path, nil
-}
-
-var makeDir = stdsync.OnceValue(func() (err error) {
-	if dir, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o755)
-})
-
-// root returns the folder of the module kube-vmap. Tests of other modules must not
-// build it with their versions of libraries.
-func root() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "kube-vmap").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module kube-vmap: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
+	return nil
 }
