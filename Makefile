@@ -44,7 +44,7 @@ BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeou
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help demo wake build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help fresh demo wake build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,16 +79,19 @@ integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
-	.ci/with-programs .ci/gotest -short -count=1 -timeout 20m $(TOGETHER) ./integration/...
+	.ci/with-programs .ci/gotest -short -count=1 -timeout 60m $(TOGETHER) ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables ipset
 	@.ci/cluster
-	MODULE=integration/cluster .ci/with-programs .ci/gotest -short -count=1 -timeout 30m -parallel 5 ./...
+	MODULE=integration/cluster .ci/with-programs .ci/gotest -short -count=1 -timeout 60m -parallel 5 ./...
 
 page: ## tests of the status pages in a browser (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page .ci/with-programs .ci/gotest -short -count=1 $(TOGETHER) ./...
+	MODULE=integration/page .ci/with-programs .ci/gotest -short -count=1 -timeout 30m $(TOGETHER) ./...
+
+fresh: ## README's commands in a clone, on a minimal Debian with Go, git and make, without caches; LOAD=1 keeps a processor busy (root)
+	@LOAD='$(LOAD)' .ci/fresh
 
 soak: ## the long suite: longer tests, and random ones with new seeds for MINUTES (60) (root)
 	@.ci/setup nft ip iptables ipset chromium

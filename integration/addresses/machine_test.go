@@ -23,7 +23,7 @@ import (
 )
 
 // deadline is how long the kernel may take on a busy machine.
-const deadline = 10 * time.Second
+const deadline = time.Minute
 
 // A machine is a network namespace with no interface but lo.
 type machine struct {

@@ -21,4 +21,4 @@ func TestMain(m *testing.M) {
 }
 
 // patience is the timeout of what must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// Timeout is far more than anything that tests wait for ever takes, also on a
-	// busy machine.
-	Timeout = 2 * time.Minute
+	// Timeout is for hangs: at least ten times what anything that tests wait for takes on a quiet
+	// machine with two processors.
+	Timeout = 5 * time.Minute
 	// first is the pause after the first attempt; each is longer by a quarter, up to the longest.
 	// Attempts cost the processor time that those need who are waited for.
 	first, longest = 3 * time.Millisecond, 50 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 )
 
 // linkTimeout is far more than links need to become ready.
-const linkTimeout = 5 * time.Second
+const linkTimeout = time.Minute
 
 var errNotReady = errors.New("not ready in time")
 

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is longer than the page takes on a busy machine.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // browser is started once; each test has its own window and profile.
 var browser context.Context
@@ -78,7 +78,7 @@ func openAt(t *testing.T, server, prefix, hash string, width, height int64) *win
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	ctx, late := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, late := context.WithTimeout(ctx, 3*patience)
 	t.Cleanup(late)
 	w := &window{T: t, ctx: ctx, page: server + prefix}
 	if err := chromedp.Listen(ctx, w.listen); err != nil {

@@ -20,7 +20,7 @@ import (
 
 const (
 	// timeout is for what must happen, and is never reached.
-	timeout = 20 * time.Second
+	timeout = time.Minute
 	// noAnswer is how long a client waits that gets no answer.
 	noAnswer = 300 * time.Millisecond
 

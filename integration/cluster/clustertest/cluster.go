@@ -17,8 +17,9 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// Patience is the time limit for everything that must happen.
-const Patience = 60 * time.Second
+// Patience is the time limit for everything that must happen, for hangs: tests use one [Context] for
+// several steps.
+const Patience = 10 * time.Minute
 
 // Cluster is a control plane with the nodes and pods of a lab.
 type Cluster struct {

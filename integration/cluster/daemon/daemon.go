@@ -66,7 +66,7 @@ func (d *Daemon) AwaitStatus(ctx context.Context, url string, want int) error {
 }
 
 // timeout is for an answer of the proxy's HTTP servers.
-const timeout = 5 * time.Second
+const timeout = time.Minute
 
 // Get asks the proxy from inside its node for a URL with a numeric address and
 // returns status and body.

@@ -31,7 +31,7 @@ func TestCrowdReportsLostAnswers(t *testing.T) {
 	}
 	one := From(l.Pods[1].Host)
 	crowd := Start(one, From(l.Pods[2].Host))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := crowd.Add(ctx, to); err != nil {
 		t.Fatal(err)

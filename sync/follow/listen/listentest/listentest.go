@@ -19,7 +19,7 @@ import (
 
 // Timeout is how long a test waits for something that should happen within a second or
 // two.
-const Timeout = 20 * time.Second
+const Timeout = time.Minute
 
 // Loopback has the loopback address of each family.
 var Loopback = [len(model.Families)]netip.Addr{
