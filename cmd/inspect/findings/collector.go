@@ -118,7 +118,7 @@ func (c *collector) collect() (out []Finding) {
 		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
-		if slices.Contains([]string{NoEndpoints, NotReady, Drained}, d.Reason) && len(d.Families) < c.families() {
+		if slices.Contains([]string{NoEndpoints, NotReady, Drained, NoneLocal}, d.Reason) && len(d.Families) < c.families() {
 			d.Family = d.Families[0] // the other one has endpoints
 		}
 		out = append(out, d.Finding)

@@ -522,11 +522,23 @@ func TestFailureOfOneFamilyNamesIt(t *testing.T) {
 		Family: "IPv4", Protocol: "TCP", Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictBalance}},
 		Endpoints: []nodestatus.Endpoint{{Address: "10.244.0.1", Port: 80, Slot: new(int), Conditions: &nodestatus.Conditions{Ready: true, Serving: true}}},
 	}
-	other := nodestatus.Port{Family: "IPv6", Protocol: "TCP", Frontends: []nodestatus.Frontend{{Verdict: nodestatus.VerdictReject}}}
-	for reason, want := range map[string]string{
-		model.ReasonNotReady.String(): "the only endpoint is not ready, so that every IPv6 connection is refused: [fd00::1]:80",
-		model.ReasonDrained.String():  "the only endpoint has weight 0, so that every IPv6 connection is refused: [fd00::1]:80",
+	other := nodestatus.Port{Family: "IPv6", Protocol: "TCP", Frontends: make([]nodestatus.Frontend, 1)}
+	rejects := nodestatus.Frontend{Verdict: nodestatus.VerdictReject}
+	for want, why := range map[string]struct {
+		frontend nodestatus.Frontend
+		reason   model.Reason
+	}{
+		"the only endpoint is not ready, so that every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonNotReady},
+		"the only endpoint has weight 0, so that every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonDrained},
+		"IPv6 connections of clients on this node are dropped: the only endpoint that serves is on another node": {
+			nodestatus.Frontend{Verdict: nodestatus.VerdictDrop, Policy: "Local", Kind: "ClusterIP"}, model.ReasonNotLocal,
+		},
+		"IPv6 connections from outside the cluster to this node are dropped: the only endpoint that serves is on another node": {
+			nodestatus.Frontend{Verdict: nodestatus.VerdictDrop, Policy: "Local", Kind: "NodePort"}, model.ReasonNotLocal,
+		},
 	} {
+		reason := why.reason.String()
+		other.Frontends[0] = why.frontend
 		other.Endpoints = []nodestatus.Endpoint{{Address: "fd00::1", Port: 80, Conditions: &nodestatus.Conditions{}, Reason: reason}}
 		got := findings.Of(&nodestatus.Document{Services: []nodestatus.Service{{Name: "web", Ports: []nodestatus.Port{one, other}}}})
 		if len(got) != 1 || got[0].Sentence() != want {

@@ -179,10 +179,10 @@ var sentences = map[string]func(*sentence) string{
 		return fmt.Sprintf("clients on %s get only the endpoints of their node: %d of %d", s.node(), s.Hit, s.All)
 	},
 	NoneLocal: func(s *sentence) string {
-		return "connections from outside the cluster to " + s.node() + " are dropped: " + s.elsewhere()
+		return s.family() + "connections from outside the cluster to " + s.node() + " are dropped: " + s.elsewhere()
 	},
 	NoneLocal + "Internal": func(s *sentence) string {
-		return "connections of clients on " + s.node() + " are dropped: " + s.elsewhere()
+		return s.family() + "connections of clients on " + s.node() + " are dropped: " + s.elsewhere()
 	},
 	model.ReasonOtherZones.String(): func(s *sentence) string { return s.hints("zones") },
 	model.ReasonOtherNodes.String(): func(s *sentence) string { return s.hints("nodes") },
