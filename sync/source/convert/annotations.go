@@ -188,7 +188,8 @@ func (f *findings) weight(s *model.EndpointSlice, annotations map[string]string)
 // annotationPriority is the priority of the endpoints of an EndpointSlice.
 const annotationPriority = "kube-vmap.io/priority"
 
-// priority sets the priority of a slice's endpoints. A bad value is ignored.
+// priority sets the priority of a slice's endpoints. With a bad value they stand by: two primaries
+// that serve by mistake would be worse.
 func (f *findings) priority(s *model.EndpointSlice, annotations map[string]string) {
 	text, found := annotations[annotationPriority]
 	if !found {
@@ -197,8 +198,8 @@ func (f *findings) priority(s *model.EndpointSlice, annotations map[string]strin
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n > model.MaxPriority {
 		path := field.NewPath("metadata", "annotations").Key(annotationPriority)
-		f.skip(field.Invalid(path, text, "must be a number from 0, the best, to 9; 0 is used instead"))
-		return
+		f.skip(field.Invalid(path, text, "must be a number from 0, the best, to 9, which is used instead"))
+		n = model.MaxPriority
 	}
 	s.Priority = uint8(n)
 }

@@ -148,7 +148,7 @@ func TestWeightOfSlice(t *testing.T) {
 
 func TestPriorityOfSlice(t *testing.T) {
 	const annotation = "kube-vmap.io/priority"
-	for text, want := range map[string]uint8{"0": 0, "1": 1, "9": 9, "10": 0, "-1": 0, "": 0, "first": 0} {
+	for text, want := range map[string]uint8{"0": 0, "1": 1, "9": 9, "10": 9, "-1": 9, "": 9, "first": 9} {
 		got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) {
 			s.Annotations = map[string]string{annotation: text}
 		}))
@@ -156,7 +156,7 @@ func TestPriorityOfSlice(t *testing.T) {
 			t.Errorf("%q: got %+v", text, got)
 		}
 		bad := ""
-		if want == 0 && text != "0" {
+		if want == 9 && text != "9" {
 			bad = annotation
 		}
 		checkAnnotation(t, text, errs, bad, bad)
