@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // eachDestination calls fn for the endpoints that the packet may reach, with their addresses.
@@ -75,7 +76,7 @@ const (
 	maxProbed = 32
 )
 
-// probe asks endpoints whether they answer, from this node, each by one connect of TCP.
+// probe tries endpoints from this node, each by half of a TCP handshake.
 func probe(ctx context.Context, r *answer.Response, packets []simulate.Packet) {
 	var g errgroup.Group
 	g.SetLimit(maxProbed)
@@ -91,7 +92,7 @@ func probe(ctx context.Context, r *answer.Response, packets []simulate.Packet) {
 }
 
 func connect(ctx context.Context, at netip.AddrPort) string {
-	c, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(ctx, "tcp", at.String())
+	c, err := (&net.Dialer{Timeout: probeTimeout, Control: passivehealth.HalfOpen}).DialContext(ctx, "tcp", at.String())
 	switch {
 	case err == nil:
 		_ = c.Close() // it has answered

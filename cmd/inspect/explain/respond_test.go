@@ -2,10 +2,12 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 func TestOldAnswerDoesNotOutweighWhatIsObservedNow(t *testing.T) {
@@ -34,4 +36,13 @@ func TestInterruptedProbeIsNoSilence(t *testing.T) {
 			t.Errorf("%s: %q", at, got)
 		}
 	}
+}
+
+func TestProgramsDoNotSeeProbes(t *testing.T) {
+	listentest.ExpectUnseen(t, func(to netip.AddrPort) error {
+		if got := connect(t.Context(), to); got != answer.Responds {
+			return errors.New(got)
+		}
+		return nil
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 const (
@@ -198,20 +199,15 @@ type observation struct {
 
 func observe(ctx context.Context, to netip.AddrPort) (o observation) {
 	var watch *conntrack.Watch
-	d := net.Dialer{Timeout: connectTimeout, Control: func(_, _ string, c syscall.RawConn) (err error) {
+	o.err = dial(ctx, to, net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		e := c.Control(func(fd uintptr) {
 			var port uint16
 			if port, err = bind(int(fd), to.Addr()); err == nil && watch == nil {
 				watch, err = conntrack.NewWatch(model.FamilyOf(to.Addr()), port)
 			}
 		})
-		return errors.Join(e, err)
-	}}
-	c, err := d.DialContext(ctx, "tcp", to.String())
-	if err == nil {
-		err = reset(c)
-	}
-	o.err = err
+		return errors.Join(passivehealth.HalfOpen("", "", c), e, err)
+	}})
 	if watch == nil {
 		return o
 	}

@@ -17,6 +17,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 // Restored is what [Return] and [Cleanup] did.
@@ -212,18 +213,13 @@ func missing(ctx context.Context, sample []target, port uint16) []failure {
 // connectFrom connects from a source port, and closes the connection so that the port can be
 // used again immediately.
 func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
-	d := net.Dialer{
-		Timeout: connectTimeout, LocalAddr: &net.TCPAddr{Port: int(port)},
+	return dial(ctx, to, net.Dialer{
+		LocalAddr: &net.TCPAddr{Port: int(port)},
 		Control: func(_, _ string, c syscall.RawConn) (err error) {
-			e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
-			return errors.Join(e, err)
+			reuse := func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
+			return errors.Join(passivehealth.HalfOpen("", "", c), c.Control(reuse), err)
 		},
-	}
-	c, err := d.DialContext(ctx, "tcp", to.String())
-	if err != nil {
-		return err
-	}
-	return reset(c)
+	})
 }
 
 // firstTrialPort is above the ports from which Linux connects by default (ip_local_port_range): a

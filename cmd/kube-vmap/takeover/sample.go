@@ -3,7 +3,6 @@ package takeover
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/sync/follow/passivehealth"
 )
 
 const (
@@ -44,17 +44,18 @@ type failure struct {
 type dialFunc func(ctx context.Context, to netip.AddrPort) error
 
 func connect(ctx context.Context, to netip.AddrPort) error {
-	c, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "tcp", to.String())
+	return dial(ctx, to, net.Dialer{Control: passivehealth.HalfOpen})
+}
+
+// dial connects and closes the connection. It is half-open: many programs do not survive a reset in
+// accept, and the port of one that is closed regularly cannot be bound for a minute.
+func dial(ctx context.Context, to netip.AddrPort, d net.Dialer) error {
+	d.Timeout = connectTimeout
+	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return err
 	}
-	return reset(c)
-}
-
-// reset ends a connection so that it leaves nothing behind: the port of one that is closed cannot be
-// bound for a minute.
-func reset(c net.Conn) error {
-	return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close())
+	return c.Close()
 }
 
 func batchTargets(b nft.Batch) (all []target) {

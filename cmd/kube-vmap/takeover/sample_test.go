@@ -3,7 +3,6 @@ package takeover
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 func TestSampleIsOfManyNamespacesAndTheAPIServer(t *testing.T) {
@@ -196,29 +196,19 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 	}
 }
 
-// TestConnectLeavesThePortFree binds a port from which an address was tried.
-func TestConnectLeavesThePortFree(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// TestProgramsDoNotSeeChecks also connects from the same port again and again.
+func TestProgramsDoNotSeeChecks(t *testing.T) {
+	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	if err := connect(t.Context(), l.Addr().(*net.TCPAddr).AddrPort()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = c.Read(make([]byte, 1)) // the end
-	_ = c.Close()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	from := c.RemoteAddr().(*net.TCPAddr)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: from.Port, Addr: [4]byte(from.IP.To4())}); err != nil {
-		t.Errorf("bind %s: %v", from, err)
+	for name, connect := range map[string]dialFunc{
+		"connect": connect,
+		"observe": func(ctx context.Context, to netip.AddrPort) error { return observe(ctx, to).err },
+		"from":    func(ctx context.Context, to netip.AddrPort) error { return connectFrom(ctx, port, to) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			listentest.ExpectUnseen(t, func(to netip.AddrPort) error { return connect(t.Context(), to) })
+		})
 	}
 }

@@ -39,10 +39,20 @@ const (
 // A Prober sends probes. Each of their packets has a mark.
 type Prober struct{ Mark uint32 }
 
-// Probe requests a TCP connection and waits for a reply, a reset included. It is half-open: the
-// kernel delays its third packet ([unix.TCP_QUICKACK], tcp_rcv_synsent_state_process), and closing
-// the socket sends a reset in its place. So the program that listens does not see it, and no side
+// HalfOpen is a [net.Dialer.Control] for connections that are closed when they are established. The
+// kernel delays their third packet ([unix.TCP_QUICKACK], tcp_rcv_synsent_state_process), and closing
+// the socket sends a reset in its place. So the program that listens does not see them, and no side
 // keeps a connection in TIME_WAIT, unless this process is stopped for 200 ms just then.
+func HalfOpen(_, _ string, c syscall.RawConn) (err error) {
+	return errors.Join(c.Control(func(fd uintptr) {
+		err = errors.Join(
+			unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}),
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0),
+		)
+	}), err)
+}
+
+// Probe requests a TCP connection, half-open, and waits for a reply, a reset included.
 //
 // Errors: nil is a reply, [context.DeadlineExceeded] none in time or an unreachable host. Any other
 // error says nothing about the endpoint, for example because a policy prohibits it.
@@ -51,7 +61,8 @@ func (p Prober) Probe(ctx context.Context, to netip.AddrPort, wait time.Duration
 	defer cancel()
 	second := -1 // descriptor of the socket, to read its errors when Dial has closed the first one
 	d := net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) (err error) {
-		return errors.Join(c.Control(func(fd uintptr) { second, err = p.prepare(int(fd), to.Addr()) }), err)
+		prepare := func(fd uintptr) { second, err = p.prepare(int(fd), to.Addr()) }
+		return errors.Join(HalfOpen("", "", c), c.Control(prepare), err)
 	}}
 	conn, err := d.DialContext(ctx, "tcp", to.String())
 	if second >= 0 {
@@ -80,8 +91,6 @@ func (p Prober) prepare(fd int, to netip.Addr) (second int, err error) {
 	}
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(p.Mark)),
-		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}),
-		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0),
 		unix.SetsockoptInt(fd, level, recvErr, 1),
 	)
 	if err != nil {
