@@ -114,8 +114,8 @@ type choice struct {
 	undecided    *undecided
 }
 
-// An undecided is a match that cannot be decided, with the distributions of the results if it
-// does not match and if it does.
+// An undecided is a match that cannot be decided, or another thing that is not known, with the
+// distributions of the results if it does not match and if it does.
 type undecided struct {
 	doubt   Doubt
 	results [2]distribution
@@ -168,10 +168,16 @@ func (c *choices) chooseFirst(probability float64) bool {
 	return c.take(func() choice { return choice{total: 2, explored: 2, first: probability} }) == 0
 }
 
-func (c *choices) assume(doubt Doubt) bool {
-	return c.take(func() choice {
-		return choice{total: 1, explored: 2, undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}}}
-	}) == 1
+func (c *choices) assume(doubt Doubt) bool { return c.assumeOneOf(2, doubt) == 1 }
+
+// assumeOneOf returns which of several things is assumed that are not known; the first one on main
+// walks.
+func (c *choices) assumeOneOf(n int, doubt Doubt) int {
+	return int(c.take(func() choice {
+		return choice{
+			total: 1, explored: uint32(n), undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}},
+		}
+	}))
 }
 
 func (c *choices) take(fresh func() choice) uint32 {
@@ -223,7 +229,7 @@ func (c *choices) addResult(k outcomeKey) {
 		if u == nil {
 			continue
 		}
-		u.results[c.made[i].index][k] += p
+		u.results[min(c.made[i].index, 1)][k] += p
 		if c.made[i].index > 0 {
 			return // earlier ones compare what is the result if this one does not match
 		}

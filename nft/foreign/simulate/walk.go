@@ -216,7 +216,7 @@ func (w *walk) passHook(h Hook) error {
 			w.finishNAT(h)
 			natted = true
 		}
-		if err := w.passChains(h, group, false); err != nil {
+		if err := w.passChains(h, group); err != nil {
 			return err
 		}
 	}
@@ -230,42 +230,75 @@ func (w *walk) passHook(h Hook) error {
 }
 
 // passChains passes chains of one priority. Those of one table are in the order in which they were
-// added; the order of tables is not listed. If a chain stops or changes the packet, chains of other
-// tables are also tried before it.
-func (w *walk) passChains(h Hook, chains []BaseChain, reordered bool) error {
-	for i, b := range chains {
+// added; the order of tables is not listed. If a chain stops or changes the packet, all other orders
+// are tried, too.
+func (w *walk) passChains(h Hook, chains []BaseChain) error {
+	var tables []Table
+	for _, b := range chains {
+		if rules, err := w.rulesOf(b.Chain); err != nil {
+			return err
+		} else if w.passes(h, b) && (b.Drop || len(rules.rules) > 0) {
+			tables = union(tables, []Table{b.Table})
+		}
+	}
+	before, picks := w, map[Chain][]choice{}
+	if len(tables) > 1 {
+		before = w.clone()
+	}
+	changed, err := w.passInOrder(h, chains, before, picks)
+	if len(tables) < 2 || !changed && err == nil || err != nil && !errors.Is(err, errStopped) {
+		return err
+	}
+	orders := interleave(chains)
+	order := w.assumeOneOf(len(orders), Doubt{Why: fmt.Sprintf(
+		"chains of tables %s and %s have the same priority at hook %s, and which is first is not known",
+		tables[0], tables[1], h)})
+	if order == 0 {
+		return err
+	}
+	*w = *before
+	_, err = w.passInOrder(h, orders[order], w, picks)
+	return err
+}
+
+// passInOrder passes chains, and reports whether one has changed the packet. Picks of chains are
+// made once.
+func (w *walk) passInOrder(h Hook, chains []BaseChain, before *walk, picks map[Chain][]choice) (changed bool, err error) {
+	for _, b := range chains {
 		if !w.passes(h, b) {
 			continue
 		}
-		others := slices.DeleteFunc(slices.Clone(chains[i+1:]), func(o BaseChain) bool {
-			return o.Table == b.Table || !w.passes(h, o)
-		})
-		var before *walk
-		if !reordered && len(others) > 0 {
-			before = w.clone()
-		}
 		first := w.next
+		w.repeat = picks[b.Chain]
 		accepted, err := w.runBaseChain(b)
 		if w.repeat = nil; err != nil {
-			return err
+			return changed, err
 		}
-		picks := slices.Clone(w.made[first:w.next])
-		if before != nil && (!accepted || w.differs(before)) && w.assume(Doubt{Why: fmt.Sprintf(
-			"chains %s of table %s and %s of table %s have the same priority at hook %s, and which is first is not known",
-			b.Name, b.Table, others[0].Name, others[0].Table, h)}) {
-			rest := slices.DeleteFunc(slices.Clone(chains[i:]), func(o BaseChain) bool { return o.Table != b.Table })
-			*w = *before
-			if err := w.passChains(h, others, true); err != nil {
-				return err
-			}
-			w.repeat = picks
-			return w.passChains(h, rest, true)
-		}
-		if !accepted {
-			return errStopped
+		picks[b.Chain] = slices.Clone(w.made[first:w.next])
+		if changed = changed || before != w && w.differs(before); !accepted {
+			return changed, errStopped
 		}
 	}
-	return nil
+	return changed, nil
+}
+
+// maxOrders limits how many orders of chains are tried.
+const maxOrders = 24
+
+// interleave returns the possible orders of chains, the given one first.
+func interleave(chains []BaseChain) (all [][]BaseChain) {
+	if len(chains) == 0 {
+		return [][]BaseChain{nil}
+	}
+	for i, b := range chains {
+		if slices.ContainsFunc(chains[:i], func(o BaseChain) bool { return o.Table == b.Table }) || len(all) >= maxOrders {
+			continue
+		}
+		for _, rest := range interleave(slices.Delete(slices.Clone(chains), i, i+1)) {
+			all = append(all, append([]BaseChain{b}, rest...))
+		}
+	}
+	return all
 }
 
 // passes reports whether the packet passes a chain. Chains of type nat see a connection once.
