@@ -223,6 +223,16 @@ var nodeKinds = []nodeKind{
 			chain f { type filter hook forward priority 0; meta pkttype broadcast drop; }`, lost: 2,
 	},
 	{
+		name:     "client-behind-a-prohibited-route",
+		commands: `$ip route add prohibit $outside`, lost: 6,
+	},
+	{
+		name:     "client-behind-a-prohibited-route-and-a-filter",
+		commands: `$ip route add prohibit $outside`,
+		rules:    `chain f { type filter hook forward priority 0; iifname eth0 tcp dport 8080 reject; }`,
+		doubt:    "by which interface", lost: 4,
+	},
+	{
 		name:     "no-route-for-the-node-itself",
 		commands: `$ip rule add iif lo to $outside prohibit`, lost: 0,
 	},

@@ -172,9 +172,9 @@ func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []si
 		result, err := node.Run(p, o.Interface)
 		switch {
 		case ctx.Err() != nil, len(packets) == 1 && err != nil:
-			return explainError(err, p, o.Interface)
+			return explainError(err, p)
 		case err != nil:
-			r.Answers[i] = answer.Answer{Error: explainError(err, p, o.Interface).Error()}
+			r.Answers[i] = answer.Answer{Error: explainError(err, p).Error()}
 		default:
 			r.Answers[i] = newAnswer(result)
 		}
@@ -182,13 +182,10 @@ func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []si
 	return nil
 }
 
-func explainError(err error, p simulate.Packet, in string) error {
-	switch {
-	case errors.Is(err, simulate.ErrNoTable):
+func explainError(err error, p simulate.Packet) error {
+	if errors.Is(err, simulate.ErrNoTable) {
 		return fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
 			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
-	case errors.Is(err, simulate.ErrNoRoute) && in == "":
-		return fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
 	}
 	return err
 }

@@ -106,7 +106,7 @@ func (n *Network) Interface(index int) (name string, bridge bool, err error) {
 func (n *Network) Links() (links []simulate.Link, err error) {
 	list, err := n.handle.LinkList()
 	for _, l := range list {
-		if a := l.Attrs(); a.RawFlags&(unix.IFF_UP|unix.IFF_LOOPBACK) == unix.IFF_UP {
+		if a := l.Attrs(); a.RawFlags&(unix.IFF_UP|unix.IFF_LOOPBACK) == unix.IFF_UP && a.MasterIndex == 0 {
 			links = append(links, simulate.Link{Index: a.Index, Name: a.Name})
 		}
 	}

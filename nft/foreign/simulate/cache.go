@@ -23,8 +23,10 @@ type sourceCache struct {
 	ipsets     memo[IPSetQuery, bool]
 	ports      memo[Link, []Port]
 	linkChains []BaseChain // of tables of bridges and ARP
-	// ingress are the interfaces by which the packet may come in.
-	ingress []Link
+	// ingress are the interfaces by which the packet may come in; unknownIngress if routes do not show
+	// by which.
+	ingress        []Link
+	unknownIngress bool
 }
 
 type setName struct {

@@ -82,6 +82,13 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	for _, h := range back.Hops {
 		m.ingress = union(m.ingress, []Link{h.Out})
 	}
+	if m.Host != nil && errors.Is(err, ErrNoRoute) {
+		links, listErr := m.Host.Links()
+		if m.ingress, m.unknownIngress = links, true; listErr != nil || len(links) == 0 {
+			return Link{}, cmp.Or(listErr, err)
+		}
+		return links[0], nil
+	}
 	return back.Out, err
 }
 

@@ -192,7 +192,7 @@ type NextHop struct {
 type Host interface {
 	// Sysctl returns a setting, as "net/ipv4/ip_forward"; empty if there is none.
 	Sysctl(name string) string
-	// Links returns the interfaces that are up, without the loopback.
+	// Links returns the interfaces that are up, without the loopback and ports of others.
 	Links() ([]Link, error)
 	// Ports returns the ports of a bridge; none for another interface.
 	Ports(Link) ([]Port, error)

@@ -51,8 +51,14 @@ func (w *walk) run() error {
 		network:   newNetworkHeader(w.packet),
 		transport: newTransportHeader(w.packet, w.record.later || w.flow.isEstablished()),
 	}
-	if len(w.ingress) > 1 && !w.record.later {
-		w.in = w.ingress[w.choose(uint32(len(w.ingress)), false)]
+	if n := len(w.ingress); n > 1 && !w.record.later {
+		i := 0
+		if w.unknownIngress {
+			i = w.assumeOneOf(n, Doubt{Why: "routing: there is no route to the client, so by which interface the packet comes in is not known"})
+		} else {
+			i = int(w.choose(uint32(n), false))
+		}
+		w.in = w.ingress[i]
 		w.frame.in = w.in
 	}
 	walk := w.receive
