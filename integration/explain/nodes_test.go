@@ -80,11 +80,35 @@ var nodeKinds = []nodeKind{
 	},
 	{
 		name:     "rule-of-a-port",
-		commands: `$ip rule add ipproto tcp dport 8080 prohibit`, doubt: "SCTP", lost: 1,
+		commands: `$ip rule add ipproto tcp dport 8080 prohibit`, lost: 1,
 	},
 	{
 		name:     "rule-of-a-source-port",
-		commands: `$ip rule add ipproto udp sport 8080 prohibit`, doubt: "SCTP", lost: 1,
+		commands: `$ip rule add ipproto udp sport 8080 prohibit`, lost: 1,
+	},
+	{
+		name:     "rule-of-a-port-of-any-protocol",
+		commands: `$ip rule add dport 8080 prohibit`, doubt: "SCTP", lost: 2,
+	},
+	{
+		name:     "rule-of-a-port-behind-a-translation",
+		commands: `$ip rule add to $pod1 ipproto udp dport 8080 prohibit`, lost: 4,
+	},
+	{
+		name:     "rule-of-a-source-port-behind-a-translation",
+		commands: `$ip rule add to $pod1 ipproto tcp sport 1024-65534 prohibit`, lost: 4,
+	},
+	{
+		name:     "rule-of-a-port-for-the-node-itself",
+		commands: `$ip rule add iif lo to $pod1 ipproto udp dport 8080 prohibit`,
+	},
+	{
+		name:     "rule-of-a-user-behind-a-translation",
+		commands: `$ip rule add uidrange 0-0 to $pod1 prohibit`, lost: 3,
+	},
+	{
+		name:     "rule-of-another-user",
+		commands: `$ip rule add uidrange 1-1000 prohibit`,
 	},
 	{
 		name:     "rule-of-the-type-of-service",
@@ -160,6 +184,28 @@ var nodeKinds = []nodeKind{
 			tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; };
 			add rule $fam one f tcp dport 8080 drop"`,
 		doubt: "which is first is not known",
+	},
+	{
+		name: "a-mark-that-an-earlier-table-may-see",
+		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
+			tcp dport 8080 meta mark set 9; }; }; add chain $fam one f { type filter hook forward priority 5; };
+			add rule $fam one f meta mark 9 drop"`,
+		doubt: "which is first is not known",
+	},
+	{
+		name: "a-mark-that-a-later-table-may-see",
+		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
+			meta mark 9 drop; }; }; add chain $fam one f { type filter hook forward priority 5; };
+			add rule $fam one f tcp dport 8080 meta mark set 9"`,
+		doubt: "which is first is not known",
+	},
+	{
+		name: "chains-of-one-table-in-the-order-of-their-registration",
+		commands: `nft "add table $fam one { chain f { type filter hook forward priority 5; meta mark 9 drop; };
+			chain g { type filter hook forward priority 5; tcp dport 8080 meta mark set 9; }; };
+			add chain $fam one h { type filter hook forward priority 5; };
+			add rule $fam one h meta mark 9 meta mark set 0"`,
+		lost: 3,
 	},
 	{
 		name: "chains-in-any-order",

@@ -46,6 +46,7 @@ func (n *Network) ask(q simulate.RouteQuery, flags uint32) (r fibResult, err err
 			e.NativeUint32(kind, number)
 		}
 	}
+	e.NativeUint32(unix.RTA_UID, 0) // as of packets that are forwarded, and of programs of root
 	switch {
 	case q.Protocol == model.TCP || q.Protocol == model.UDP:
 		e.Uint8(unix.RTA_IP_PROTO, uint8(q.Protocol))
@@ -140,7 +141,7 @@ func (n *Network) complete(hop *simulate.NextHop, f model.Family) error {
 
 // Route implements [simulate.Network].
 func (n *Network) Route(q simulate.RouteQuery) (r simulate.Route, err error) {
-	if err := n.checkRules(q); err != nil {
+	if err := n.checkRules(&q); err != nil {
 		return r, err
 	}
 	if q.Lookup {
@@ -224,8 +225,10 @@ func (n *Network) forwardsIPv6(in string) bool {
 		n.Sysctl("net/ipv6/conf/"+in+"/force_forwarding") == "1"
 }
 
-// A policy is what rules of routing look at.
-type policy struct{ custom, ports, source, tos bool }
+// A policy is what rules of routing look at: whether any is not of every node, has a source port or a
+// type of service, looks at ports of SCTP, or makes the kernel dissect packets that have no socket
+// (fib_rule_requires_fldissect).
+type policy struct{ custom, source, tos, sctp, dissects bool }
 
 func (n *Network) policy(f model.Family) (policy, error) {
 	if n.policies[f] != nil {
@@ -239,22 +242,27 @@ func (n *Network) policy(f model.Family) (policy, error) {
 	for _, r := range list {
 		const local, main, others = 0, 32766, 32767 // of every node
 		p.custom = p.custom || r.Priority != local && r.Priority != main && r.Priority != others
-		p.ports = p.ports || r.IPProto != 0 || r.Dport != nil
+		ports := r.IPProto > 0 || r.Dport != nil || r.Sport != nil
 		p.source = p.source || r.Sport != nil
 		p.tos = p.tos || r.Tos != 0
+		p.sctp = p.sctp || ports && (r.IPProto <= 0 || r.IPProto == unix.IPPROTO_SCTP)
+		p.dissects = p.dissects || ports && r.IifName != "lo"
 	}
 	n.policies[f] = &p
 	return p, nil
 }
 
-// checkRules returns an error if rules of routing look at what the query does not have.
-func (n *Network) checkRules(q simulate.RouteQuery) error {
+// checkRules returns an error if rules of routing look at what the query does not have. It removes
+// what the kernel does not look at.
+func (n *Network) checkRules(q *simulate.RouteQuery) error {
 	p, err := n.policy(model.FamilyOf(q.To))
 	switch {
 	case err != nil:
 		return err
-	case q.Protocol == model.SCTP && (p.ports || p.source):
-		return simulate.Undecided("rules of routing with a protocol or port, which the kernel does not look up for SCTP")
+	case q.Again && !p.dissects:
+		q.Protocol, q.FromPort, q.ToPort = 0, 0, 0
+	case q.Protocol == model.SCTP && p.sctp:
+		return simulate.Undecided("rules of routing with a port of SCTP, which the kernel does not look up")
 	case p.source && q.Protocol != 0 && q.FromPort == 0 && !q.Lookup:
 		return simulate.Undecided("a rule of routing with a source port, which is not known")
 	case p.tos && q.UnknownTOS:

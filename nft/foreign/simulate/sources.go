@@ -159,6 +159,8 @@ type RouteQuery struct {
 	// Protocol and ports are zero if the kernel does not look at them.
 	Protocol         model.Protocol
 	FromPort, ToPort uint16 // FromPort is zero if it is unknown
+	// Again is true for a packet of the node that was routed before, and has changed since.
+	Again bool
 	// Lookup is true to look up the routing table, and nothing else: neither whether the node
 	// forwards nor whether it accepts the source. The result has all next hops.
 	Lookup bool

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -35,7 +34,7 @@ type walk struct {
 	addedElements map[elementKey]*Element // nil for one that was deleted
 	changedIPSets bool
 	nextHop       netip.Addr
-	rerouted      bool // a chain of type route has changed what routing looks at
+	rerouted      bool // a packet of the node is routed a second time
 	record        record
 }
 
@@ -81,7 +80,7 @@ func (w *walk) receive() error {
 	if err := w.passHooks(HookPrerouting); err != nil {
 		return err
 	}
-	r, err := w.findRoute(w.frame.protocol)
+	r, err := w.findRoute()
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (w *walk) passFlowtable() error {
 	w.frame.setDestination(destination)
 	w.noteNode(StepFlowtable,
 		"flowtable: sent on to "+destination.String()+", past all other rules")
-	r, err := w.findRoute(w.frame.protocol)
+	r, err := w.findRoute()
 	if w.frame.out = r.Out; err != nil {
 		return err
 	}
@@ -121,10 +120,10 @@ func (w *walk) passFlowtable() error {
 }
 
 // leave is the path of a packet of the node itself through its hooks. It is routed again if a chain
-// of type nat changes the destination, or one of type route the mark or an address; without its
-// protocol and ports (ip_route_me_harder).
+// of type nat changes the destination, or one of type route the mark or an address
+// (ip_route_me_harder).
 func (w *walk) leave() error {
-	r, err := w.findRoute(w.frame.protocol)
+	r, err := w.findRoute()
 	if err != nil {
 		return err
 	}
@@ -133,8 +132,8 @@ func (w *walk) leave() error {
 	if err := w.passHooks(HookOutput); err != nil {
 		return err
 	}
-	if w.rerouted || w.frame.destination().Addr() != to && w.conn.status&statusDestNAT != 0 {
-		if r, err = w.findRoute(0); err != nil {
+	if w.rerouted = w.rerouted || w.frame.destination().Addr() != to && w.conn.status&statusDestNAT != 0; w.rerouted {
+		if r, err = w.findRoute(); err != nil {
 			return err
 		}
 		w.frame.out = r.Out
@@ -151,15 +150,13 @@ func (w *walk) leave() error {
 }
 
 // findRoute routes the packet. Of several next hops it picks one.
-func (w *walk) findRoute(protocol model.Protocol) (Route, error) {
+func (w *walk) findRoute() (Route, error) {
 	query := RouteQuery{
-		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in,
-		Mark: w.frame.mark, Protocol: protocol,
+		To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in, Mark: w.frame.mark,
+		Protocol: w.frame.protocol, FromPort: w.frame.source().Port(), ToPort: w.frame.destination().Port(),
+		Again: w.rerouted,
 	}
 	query.TOS, query.UnknownTOS = w.frame.tos()
-	if protocol != 0 {
-		query.FromPort, query.ToPort = w.frame.source().Port(), w.frame.destination().Port()
-	}
 	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
 		if ports, err := w.portsOf(w.frame.in); err != nil || len(ports) > 0 {
