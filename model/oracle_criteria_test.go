@@ -41,17 +41,33 @@ func oracleActive(port ServicePortName, f Family, from []EndpointSlice, unrespon
 				for _, p := range s.Ports {
 					for _, e := range s.Endpoints {
 						responsive := !slices.Contains(unresponsive, netip.AddrPortFrom(e.Addr, p.Port))
-						found = found || s.Priority == priority && s.Family == f && !s.Drained &&
+						found = found || s.Priority == priority && s.Family == f && !oracleDrained(port, e, p.Port, s, from) &&
 							p.Name == port.Port && p.Protocol == port.Protocol && kind(e, responsive)
 					}
 				}
 			}
 			if found {
-				return slices.DeleteFunc(slices.Clone(from), func(s EndpointSlice) bool { return s.Priority != priority })
+				return slices.DeleteFunc(slices.Clone(from), func(s EndpointSlice) bool { return s.Priority != priority && !s.Drained })
 			}
 		}
 	}
 	return from
+}
+
+// oracleDrained reports whether the slice, or another one of any priority, drains the slice's endpoint.
+func oracleDrained(port ServicePortName, e Endpoint, number uint16, of EndpointSlice, from []EndpointSlice) bool {
+	rank := oracleRank(oracleEndpoint{e, of.Weight, of.Drained})
+	for _, s := range from {
+		for _, p := range s.Ports {
+			for _, d := range s.Endpoints {
+				if s.Drained && s.Family == of.Family && p == (EndpointPort{port.Port, port.Protocol, number}) && d.Addr == e.Addr &&
+					oracleRank(oracleEndpoint{d, s.Weight, true}) <= rank {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // oracleSelect returns the expected endpoint lists, with flows of any protocol.
@@ -65,7 +81,7 @@ func oracleSelect(
 	for _, s := range from {
 		for _, p := range s.Ports {
 			for _, e := range s.Endpoints {
-				if e.Ready && !s.Drained && s.Family == f && p.Name == port.Port && p.Protocol == port.Protocol &&
+				if e.Ready && !oracleDrained(port, e, p.Port, s, from) && s.Family == f && p.Name == port.Port && p.Protocol == port.Protocol &&
 					!slices.ContainsFunc(active, func(t EndpointSlice) bool { return t.Name == s.Name }) {
 					other[netip.AddrPortFrom(e.Addr, p.Port)] = true
 				}

@@ -20,7 +20,8 @@ func (s endpointSlices) prioritized() bool {
 
 // active returns the slices whose endpoints may serve the port, and the ready endpoints of the others
 // that are unresponsive or not. Responsive endpoints come before others, and of these the ready ones
-// before those that terminate and still serve (KEP-1669).
+// before those that terminate and still serve (KEP-1669). Drained slices are always active: they drain
+// endpoints of every priority.
 func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 	active endpointSlices, avoided, standBy []netip.AddrPort,
 ) {
@@ -29,9 +30,10 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 		unreplied[at] = struct{}{}
 	}
 	replies := func(at netip.AddrPort) bool { _, no := unreplied[at]; return !no }
+	drains := s.drains(key)
 	var best endpointRank
 	for i := range s {
-		for at, e := range s[i].endpointsOf(key) {
+		for at, e := range s.endpointsOf(i, key, drains) {
 			r := endpointRank{true, replies(at), e.Ready, s[i].Priority}
 			if (e.Ready || e.Serving && e.Terminating) && r.isBefore(best) {
 				best = r
@@ -42,11 +44,11 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 		return s, nil, nil
 	}
 	for i := range s {
-		if s[i].Priority == best.priority {
+		if s[i].Priority == best.priority || s[i].Drained {
 			active = append(active, s[i])
 			continue
 		}
-		for at, e := range s[i].endpointsOf(key) {
+		for at, e := range s.endpointsOf(i, key, drains) {
 			switch {
 			case !e.Ready:
 			case replies(at):
@@ -74,15 +76,35 @@ func (r endpointRank) isBefore(o endpointRank) bool {
 		cmp.Compare(r.priority, o.priority)) < 0
 }
 
-// endpointsOf ranges over the endpoints that offer the port, unless they are drained.
-func (s *EndpointSlice) endpointsOf(key portKey) iter.Seq2[netip.AddrPort, *Endpoint] {
-	return func(yield func(netip.AddrPort, *Endpoint) bool) {
-		if s.Drained {
-			return
+// drains returns the drained candidates, of each address the one to use.
+func (s endpointSlices) drains(key portKey) map[netip.AddrPort]candidate {
+	drains := map[netip.AddrPort]candidate{}
+	for i := range s {
+		if !s[i].Drained {
+			continue
 		}
-		for number := range key.portNumbers(s) {
-			for i := range s.Endpoints {
-				if e := &s.Endpoints[i]; !yield(netip.AddrPortFrom(e.Addr, number), e) {
+		for number := range key.portNumbers(&s[i]) {
+			for k := range s[i].Endpoints {
+				c := candidate{slice: uint32(i), index: uint32(k), number: number}
+				if before, twice := drains[s.addrPort(c)]; !twice || s.compareSameAddr(c, before) < 0 {
+					drains[s.addrPort(c)] = c
+				}
+			}
+		}
+	}
+	return drains
+}
+
+// endpointsOf ranges over the endpoints of slice i that offer the port, unless they are drained.
+func (s endpointSlices) endpointsOf(i int, key portKey, drains map[netip.AddrPort]candidate) iter.Seq2[netip.AddrPort, *Endpoint] {
+	return func(yield func(netip.AddrPort, *Endpoint) bool) {
+		for number := range key.portNumbers(&s[i]) {
+			for k := range s[i].Endpoints {
+				c := candidate{slice: uint32(i), index: uint32(k), number: number}
+				if drain, found := drains[s.addrPort(c)]; found && s.compareSameAddr(drain, c) <= 0 {
+					continue
+				}
+				if !yield(s.addrPort(c), s.endpoint(c)) {
 					return
 				}
 			}

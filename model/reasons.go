@@ -148,8 +148,6 @@ func (s endpointSlices) standingBy(
 				switch usable := e.Ready || e.Serving && e.Terminating; {
 				case !usable:
 					reason = ReasonNotReady
-				case s[i].Drained:
-					reason = ReasonDrained
 				case containsSorted(avoided, at):
 					reason = ReasonNone
 				}
