@@ -173,9 +173,10 @@ func (h *Hold) Run(ctx context.Context) error {
 		case <-next:
 			next = nil
 			h.applyCommits()
-			h.report(ctx, h.observe(), ReasonNotHeld)
+			beyond, within := h.observe()
+			h.report(ctx, beyond, ReasonNotHeld)
 			h.report(ctx, h.overdue(time.Now()), ReasonHoldOver)
-			h.send(ctx, h.resumable(time.Now()))
+			h.send(ctx, append(within, h.resumable(time.Now())...))
 		}
 		switch {
 		case len(h.frontends)+len(h.demand.frontends) == 0:
@@ -187,8 +188,8 @@ func (h *Hold) Run(ctx context.Context) error {
 }
 
 // observe reads who waits and, for Services that may be scaled to zero, what else is active. It returns
-// the pools beyond the share of their namespace.
-func (h *Hold) observe() (beyond []*pool) {
+// the pools that are now beyond the share of their namespace, and those that are within it again.
+func (h *Hold) observe() (beyond, within []*pool) {
 	var errs [3]error
 	if len(h.demand.frontends) > 0 {
 		errs[0] = h.countDemandClients()
@@ -197,12 +198,12 @@ func (h *Hold) observe() (beyond []*pool) {
 	h.pace.Do(func() {
 		if len(h.frontends) > 0 {
 			errs[2] = h.read()
-			beyond = h.beyondShare()
+			beyond, within = h.applyShares(time.Now())
 		}
 		h.demand.publish(time.Now(), h.demandClients)
 	})
 	h.logOutcome(errors.Join(errs[:]...))
-	return beyond
+	return beyond, within
 }
 
 // countDemandClients counts the clients that wait for Services that may be scaled to zero, unless it

@@ -147,7 +147,7 @@ func (r *rig) wait() {
 	r.set(func() {
 		var holding [len(model.Families)]int
 		for _, p := range r.hold.pools {
-			if !p.over {
+			if !p.over || p.beyond {
 				holding[p.key.Family] += p.frontends
 			}
 		}
@@ -549,11 +549,23 @@ func TestShareOfNamespace(t *testing.T) {
 		if len(r.over) != 1 || r.over[0].Key != to {
 			r.Errorf("%d pools over, want the last one of the large namespace", len(r.over))
 		}
-		r.commit(all[:len(all)-1]...)
+		last := all[len(all)-1]
+		last.Verdict = model.VerdictReject
+		all = append(all[:len(all)-1], last)
+		r.commit(all...)
 		r.after(time.Second+period/2, 1)
 		to.Addr = to.Addr.Next()
 		r.commit(append(all, r.service(to, "large", "1", model.VerdictHold)[0])...)
 		r.after(0, 1)
-		r.after(period, 3)
+		r.after(period, 2)
+		all = append(all[:1:1], all[2:]...) // the namespace is within its share again
+		r.commit(all...)
+		if r.after(period, 2); r.again != 1 {
+			r.Errorf("%d pools hold again, want the one within the share", r.again)
+		}
+		all[len(all)-1].Verdict = model.VerdictHold
+		r.commit(all...)
+		r.send(last.Match)
+		r.after(11*time.Second, 3)
 	})
 }

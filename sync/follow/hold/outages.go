@@ -20,7 +20,9 @@ type outages struct {
 	pools     map[model.Match]*pool    // of these frontends, by key
 	waiting   map[*pool]struct{}       // those that have clients, and are not over
 	ended     map[*pool]time.Time      // when those that are over were reported
-	holding   [len(model.Families)]int // frontends of pools that are not over
+	holding   [len(model.Families)]int // frontends of pools that are not over, or only beyond their share
+	beyond    [len(model.Families)]int // pools
+	resized   [len(model.Families)]bool
 	nodeAddrs model.NodeAddrs
 	// held are packets in total, at the last read that succeeded; zero after an outage began.
 	held  [len(model.Families)]uint64
@@ -37,6 +39,7 @@ type pool struct {
 	since     time.Time // when the first packet came, as far as it is known
 	last      time.Time // when the last packet came
 	over      bool      // this was reported last
+	beyond    bool      // over because of the share of its namespace
 	resumed   bool      // the hold was over before
 
 	scaleToZero bool
@@ -57,7 +60,7 @@ func newOutages() outages {
 func (o *outages) apply(c sync.Committed, now time.Time) {
 	follow.Update(o.frontends, c, func(f *model.Frontend, before *pool, _ bool) (*pool, bool) {
 		over := f.Verdict == model.VerdictReject && f.Pool.Hold > 0
-		if f.Verdict != model.VerdictHold && !(over && f.Pool.ScaleToZero) {
+		if f.Verdict != model.VerdictHold && !(over && (f.Pool.ScaleToZero || before != nil && before.beyond)) {
 			return nil, false
 		}
 		p := o.pools[f.Pool.Key]
@@ -93,6 +96,9 @@ func (o *outages) release(p *pool) {
 	}
 	delete(o.waiting, p)
 	delete(o.ended, p)
+	if p.beyond {
+		o.beyond[p.key.Family]--
+	}
 	if o.pools[p.key] == p {
 		delete(o.pools, p.key)
 	}
@@ -100,17 +106,20 @@ func (o *outages) release(p *pool) {
 
 // resize adds frontends to a pool.
 func (o *outages) resize(p *pool, by int) {
-	p.frontends += by
-	if !p.over {
-		o.holding[p.key.Family] += by
+	if p.frontends += by; !p.over || p.beyond {
+		o.count(p, by)
 	}
 }
 
-// end notes that the hold of a pool is over.
-func (o *outages) end(p *pool) {
-	p.over = true
-	o.holding[p.key.Family] -= p.frontends
-	delete(o.waiting, p)
+// count adds frontends of a pool to those that hold.
+func (o *outages) count(p *pool, n int) {
+	o.holding[p.key.Family] += n
+	o.resized[p.key.Family] = true
+}
+
+// begin begins the hold of a pool again.
+func (p *pool) begin(now time.Time) {
+	p.over, p.beyond, p.began, p.since = false, false, now, time.Time{}
 }
 
 // packet notes the time of a held packet. It returns its pool, unless the packet is from before the
@@ -133,8 +142,9 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 	for p := range o.waiting {
 		if now.Sub(p.since) >= p.hold {
 			over = append(over, p)
-			o.end(p)
-			o.ended[p] = now
+			p.over, o.ended[p] = true, now
+			o.count(p, -p.frontends)
+			delete(o.waiting, p)
 		}
 	}
 	return sorted(over)
@@ -152,25 +162,27 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 		if p.scaleToZero {
 			again = append(again, p)
 		}
-		p.over, p.resumed, p.began, p.since = false, true, now, time.Time{}
-		o.holding[p.key.Family] += p.frontends
+		p.begin(now)
+		p.resumed = true
+		o.count(p, p.frontends)
 		delete(o.ended, p)
 	}
 	return sorted(again)
 }
 
-// beyondShare returns pools that must not hold, once each, where more frontends of a family hold
-// than capacity: pools of namespaces that have more than their fair share, of which the first ones by
-// address remain.
-func (o *outages) beyondShare() (over []*pool) {
+// applyShares returns pools that must not hold, and those that may again, once each. Where more
+// frontends of a family would hold than capacity, of the namespaces that have more than their fair share
+// the first pools by address hold.
+func (o *outages) applyShares(now time.Time) (over, again []*pool) {
 	for _, f := range model.Families {
-		if o.holding[f] <= capacity {
+		if !o.resized[f] || o.holding[f] <= capacity && o.beyond[f] == 0 {
 			continue
 		}
+		o.resized[f] = false
 		counts := map[string]int{}
 		var all []*pool
 		for _, p := range o.pools {
-			if p.key.Family == f && !p.over {
+			if p.key.Family == f && (!p.over || p.beyond) {
 				counts[p.service.Namespace] += p.frontends
 				all = append(all, p)
 			}
@@ -179,13 +191,22 @@ func (o *outages) beyondShare() (over []*pool) {
 		used := map[string]int{}
 		for _, p := range sorted(all) {
 			n := p.service.Namespace
-			if used[n] += p.frontends; counts[n] > share && used[n] > share {
+			used[n] += p.frontends
+			switch beyond := used[n] > share; {
+			case beyond == p.beyond:
+			case beyond:
 				over = append(over, p)
-				o.end(p)
+				p.over, p.beyond = true, true
+				o.beyond[f]++
+				delete(o.waiting, p)
+			default:
+				again = append(again, p)
+				p.begin(now)
+				o.beyond[f]--
 			}
 		}
 	}
-	return over
+	return over, again
 }
 
 func sorted(pools []*pool) []*pool {
