@@ -141,11 +141,17 @@ func FuzzCounted(f *testing.F) {
 }
 
 func TestClientsAreReadAsTheyAreForgotten(t *testing.T) {
-	for _, f := range model.Families {
-		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
+	for _, id := range []nft.SetID{
+		{Family: model.IPv4, Kind: nft.SetAffinity}, {Family: model.IPv6, Kind: nft.SetAffinity},
+		{Family: model.IPv4, Kind: nft.SetHeld}, {Family: model.IPv6, Kind: nft.SetHeld},
+	} {
 		var want, got []nft.Client
+		f := id.Family
 		for _, c := range randomCounted(f, 5000) {
-			want = append(want, nft.Client{Addr: nfttest.Addr(f, 10, len(want)), Destination: c.Destination})
+			want = append(want, nft.Client{Destination: c.Destination})
+			if id.Kind == nft.SetAffinity {
+				want[len(want)-1].Addr = nfttest.Addr(f, 10, len(want))
+			}
 		}
 		messages := split(t, encoded(t, nft.Batch{nft.Forget(id, want)}).Bytes)
 		for _, m := range messages[1 : len(messages)-1] {

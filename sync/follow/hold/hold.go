@@ -18,6 +18,8 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
@@ -41,6 +43,9 @@ const (
 	capacity = nft.MaxHeld * 3 / 4
 	// poolsAtOnce limits a transaction.
 	poolsAtOnce = 1000
+	// staleTime is how old a frontend is that is removed from the set because it does not hold, so no
+	// commit on its way says otherwise, and how much later it would expire at least.
+	staleTime = 5 * time.Second
 )
 
 // Reasons of events about Services.
@@ -57,6 +62,7 @@ const (
 type Kernel interface {
 	Counters(model.Family) ([nft.Counters]uint64, error)
 	Clients(nft.SetID, func(nft.Client)) error
+	Apply(nft.Batch) (nft.Applied, error)
 }
 
 // Config configures a [Hold].
@@ -77,7 +83,8 @@ type Hold struct {
 	demand  demand
 	notices *sync.Notices
 	pace    throttle.Throttle
-	failing bool // the last read failed
+	failing bool                      // the last read failed
+	crowded [len(model.Families)]bool // the set of frontends is nearly full
 
 	// Clients, whose addresses may be forged, fill a set, but do not delay reads of who waits.
 	clientsPace   throttle.Throttle
@@ -243,10 +250,14 @@ func (h *Hold) read() (err error) {
 			continue
 		}
 		if failed == nil {
-			now := time.Now()
+			now, n, stale := time.Now(), 0, sets.New[model.Match]()
 			failed = h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetHeld}, func(c nft.Client) {
+				n++
 				at := now.Add(c.Expires - nft.HeldTime)
-				p, first := h.packet(c.Destination, at)
+				p, first, isStale := h.packet(c.Destination, at)
+				if isStale && min(c.Expires, now.Sub(at)) >= staleTime {
+					stale.Insert(c.Destination)
+				}
 				if first {
 					fresh.Insert(p.service)
 				}
@@ -254,6 +265,9 @@ func (h *Hold) read() (err error) {
 					h.demand.packet(p.name(), at, first && !p.resumed)
 				}
 			})
+			if failed == nil {
+				failed = h.forget(f, n, stale)
+			}
 		}
 		if failed == nil {
 			h.held[f] = total
@@ -262,6 +276,32 @@ func (h *Hold) read() (err error) {
 	}
 	h.notify(fresh, ReasonWaiting)
 	return err
+}
+
+// forget removes frontends that no longer hold from a set that is nearly full, with n elements. In a full
+// one the kernel records no packets to others.
+func (h *Hold) forget(f model.Family, n int, stale sets.Set[model.Match]) error {
+	first, forgotten := !h.crowded[f], 0
+	if h.crowded[f] = n > capacity; !h.crowded[f] {
+		return nil
+	}
+	for some := range slices.Chunk(stale.UnsortedList(), poolsAtOnce) {
+		list := make([]nft.Client, len(some))
+		for i, to := range some {
+			list[i].Destination = to
+		}
+		switch _, err := h.Kernel.Apply(nft.Batch{nft.Forget(nft.SetID{Family: f, Kind: nft.SetHeld}, list)}); {
+		case err == nil:
+			forgotten += len(list)
+		case !errors.Is(err, fs.ErrNotExist): // one has expired, the others wait for the next time
+			return fmt.Errorf("remove frontends that no longer hold: %w", err)
+		}
+	}
+	if first {
+		h.Log.Warn("clients wait for so many addresses that the node may not notice others",
+			"family", f.String(), "frontends", n, "forgotten", forgotten)
+	}
+	return nil
 }
 
 func (h *Hold) logOutcome(err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -98,6 +99,14 @@ func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
 	return nil
 }
 
+// Apply implements [Kernel].
+func (r *rig) Apply(b nft.Batch) (nft.Applied, error) {
+	for _, e := range b[0].(nft.DeleteElements).Elements {
+		delete(r.packets, nft.Matches(r.f, []nft.Element{e})[0])
+	}
+	return nft.Applied{}, nil
+}
+
 // EachTranslated implements [Tracking].
 func (r *rig) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
 	begin()
@@ -115,11 +124,16 @@ func (r *rig) set(change func()) {
 	}
 }
 
-// send records a packet.
-func (r *rig) send(to model.Match) {
+// send records packets, as far as the set has capacity.
+func (r *rig) send(all ...model.Match) {
 	r.set(func() {
-		r.packets[to] = time.Now()
-		r.total++
+		maps.DeleteFunc(r.packets, func(_ model.Match, at time.Time) bool { return time.Since(at) >= nft.HeldTime })
+		for _, to := range all {
+			if len(r.packets) < nft.MaxHeld {
+				r.packets[to] = time.Now()
+			}
+			r.total++
+		}
 	})
 }
 
@@ -567,5 +581,35 @@ func TestShareOfNamespace(t *testing.T) {
 		r.commit(all...)
 		r.send(last.Match)
 		r.after(11*time.Second, 3)
+	})
+}
+
+// TestFullSet has clients of 40,000 frontends, which then have other ports, and one of another Service.
+func TestFullSet(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		victim := r.service(to, "shop", "1", model.VerdictHold)[:1]
+		for ports := range 2 {
+			var all []model.Frontend
+			var sent []model.Match
+			key := to
+			for i := range 40_000 {
+				key.Port = uint16(1000 + i%10_000 + ports*10_000)
+				if i%10_000 == 0 {
+					key.Addr = key.Addr.Next()
+				}
+				all = append(all, r.service(key, "large", "1", model.VerdictHold)[0])
+				all[i].Pool.Hold = time.Hour
+				sent = append(sent, key)
+			}
+			r.commit(append(all, victim...)...)
+			r.after(staleTime, 0)
+			r.send(sent...)
+			r.after(staleTime, 0)
+		}
+		r.send(to)
+		r.after(10*time.Second+2*period, 1)
+		if !strings.Contains(r.log.String(), "the node may not notice others") {
+			r.Errorf("log:\n%s", r.log.String())
+		}
 	})
 }

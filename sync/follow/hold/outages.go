@@ -123,18 +123,18 @@ func (p *pool) begin(now time.Time) {
 }
 
 // packet notes the time of a held packet. It returns its pool, unless the packet is from before the
-// outage, and whether it is the first one.
-func (o *outages) packet(to model.Match, at time.Time) (p *pool, first bool) {
+// outage, and whether it is the first one; stale if the frontend does not hold.
+func (o *outages) packet(to model.Match, at time.Time) (p *pool, first, stale bool) {
 	_, p, held := model.Find(o.frontends, o.nodeAddrs, to)
 	if !held || p.over || at.Before(p.began) {
-		return nil, false
+		return nil, false, !held || p.over
 	}
 	if first = p.since.IsZero(); first {
 		p.since = at
 		o.waiting[p] = struct{}{}
 	}
 	p.last = at
-	return p, first
+	return p, first, false
 }
 
 // overdue returns the pools whose hold is over, once each.
