@@ -10,6 +10,10 @@ const (
 	ProblemOpen = "OpenToAnyone"
 	// ProblemConflict: another Service holds the address and port.
 	ProblemConflict = "AddressConflict"
+	// ProblemHealthCheck and ProblemLocalhost: a health check node port, or a node port on localhost,
+	// is in use. The first name is kube-proxy's.
+	ProblemHealthCheck = "FailedToStartServiceHealthcheck"
+	ProblemLocalhost   = "FailedToStartLocalhostNodePort"
 	// ProblemNodePorts: node ports may not be served where configured. It has no event.
 	ProblemNodePorts = "NodePorts"
 	// ProblemEndpointUnresponsive and ProblemEndpointPossiblyUnresponsive: passive health checks

@@ -114,15 +114,6 @@ func WarnServices(r Recorder, services sets.Set[Object], reason, note string) {
 	}
 }
 
-// Reasons of events about ports of the node. The other events have the reasons of problems,
-// such as [model.ProblemUnusable].
-const (
-	// ReasonHealthCheck: the health check node port is in use. The name is kube-proxy's.
-	ReasonHealthCheck = "FailedToStartServiceHealthcheck"
-	// ReasonLocalhost: a node port on localhost is in use.
-	ReasonLocalhost = "FailedToStartLocalhostNodePort"
-)
-
 // nopRecorder does nothing.
 type nopRecorder struct{}
 

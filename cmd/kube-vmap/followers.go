@@ -36,12 +36,14 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	recorder := p.loop.Recorder
 	shares := make(chan []model.PoolShares)
 	p.loop.Shares = shares
+	checks := healthcheck.New(healthcheck.Config{
+		AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
+	})
+	p.problems = append(p.problems, checks.Problems, p.takeover.Problems)
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
 			p.flowKernel(m), p.log),
-		healthcheck.New(healthcheck.Config{
-			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
-		}),
+		checks,
 		leastconn.New(leastconn.Config{
 			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
 		}),
@@ -66,6 +68,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	if families := p.config.LocalhostNodePorts(); slices.Contains(families[:], true) {
 		l := localhost.New(localhost.Config{Families: families, Recorder: recorder, Log: p.log})
 		m.AddLocalhost(l)
+		p.problems = append(p.problems, l.Problems)
 		out = append(out, l)
 	}
 	return out

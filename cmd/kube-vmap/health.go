@@ -125,7 +125,9 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 		} else if v, err = loop.Snapshot(ctx); err != nil {
 			return v, err
 		}
-		v.Problems = append(v.Problems, p.takeover.Problems()...)
+		for _, problems := range p.problems {
+			v.Problems = append(v.Problems, problems()...)
+		}
 		return v, nil
 	}
 	return build.New(build.Config{

@@ -42,9 +42,11 @@ type proxy struct {
 
 	handles  handles
 	takeover *takeover.Takeover
-	// tasks run beside the loop, and reports add what they know to the health.
-	tasks   []func(context.Context) error
-	reports []func(*nodestatus.Health)
+	// tasks run beside the loop. Reports add what they know to the health, and problems are those of
+	// objects.
+	tasks    []func(context.Context) error
+	reports  []func(*nodestatus.Health)
+	problems []func() []sync.Problem
 	// unresponsive returns what passive health checks found.
 	unresponsive func(context.Context) (passivehealth.Report, error)
 	waiting      func(context.Context) ([]hold.Waiting, error)

@@ -89,6 +89,8 @@ var reasons = []struct{ name, text, severity string }{
 	{model.ProblemRefused, "the kernel refuses a part of the Service", problem},
 	{model.ProblemConflict, "another Service holds the address and port", problem},
 	{model.ProblemUnusable, "a part of an object cannot be used", problem},
+	{model.ProblemHealthCheck, "the health check node port cannot be opened", problem},
+	{model.ProblemLocalhost, "a node port cannot be opened on localhost", problem},
 	{model.ProblemNodePorts, "node ports do not answer where they should", problem},
 	{model.ProblemAPIServer, "kube-vmap reaches the API server through a Service", problem},
 	{nodestatus.ReasonOtherProxy, "another proxy seems to run on the node", problem},
@@ -323,7 +325,7 @@ func ReasonsHelp() string {
 		if i == 0 || r.severity != reasons[i-1].severity {
 			fmt.Fprintln(&b, titles[r.severity])
 		}
-		fmt.Fprintf(&b, "  %-30s%s\n", r.name, r.text)
+		fmt.Fprintf(&b, "  %-31s %s\n", r.name, r.text)
 	}
 	return b.String()
 }

@@ -64,14 +64,17 @@ func New(c Config) *Servers {
 	return &Servers{
 		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, limit: listen.NewConnLimit(maxConnections),
 		sockets: listen.New(listen.Config{
-			Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder,
-			Max: listen.Share(2), Log: c.Log,
+			Name: "health check server", Reason: model.ProblemHealthCheck, Recorder: c.Recorder,
+			Field: "spec.healthCheckNodePort", Max: listen.Share(2), Log: c.Log,
 		}),
 	}
 }
 
 // String returns the task's name.
 func (s *Servers) String() string { return "health checks of Services" }
+
+// Problems returns the Services whose ports cannot be opened.
+func (s *Servers) Problems() []sync.Problem { return s.sockets.Problems() }
 
 // Run serves until ctx ends, which is not an error. It is called once.
 func (s *Servers) Run(ctx context.Context) error { return s.sockets.Run(ctx, s.serve) }

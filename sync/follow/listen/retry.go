@@ -35,30 +35,46 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 		s.failed[socket] = r
 	}
 	r.until = time.Now().Add(r.backoff.Step())
-	if text := fmt.Sprint(err); text != r.reported {
-		r.reported = text
-		if errors.Is(err, syscall.EMFILE) {
-			s.full.Do(func() { s.report(socket, err) })
-			return
-		}
-		s.report(socket, err)
+	text := fmt.Sprint(err)
+	if text == r.reported {
+		return
 	}
-}
-
-func (s *Sockets) report(socket Socket, err error) {
+	r.reported = text
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine lacks this family. The Service is not wrong.
 		s.Log.Debug("address family not supported", "server", s.Name, "service", socket.Service.String(), "err", err)
 		return
 	}
-	s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
-		"address", socket.Addr.String(), "err", err)
-	if s.Recorder == nil {
-		return
+	p := sync.Problem{
+		Object: sync.Object{
+			Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID,
+		},
+		Reason: s.Reason, Field: fmt.Sprintf("%s: %d", s.Field, socket.Addr.Port()),
+		Text: fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err),
 	}
-	o := sync.Object{Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID}
-	s.Recorder.Warn(o, s.Reason,
-		fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
+	s.mu.Lock()
+	s.problems[socket] = p
+	s.mu.Unlock()
+	report := func() {
+		s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
+			"address", socket.Addr.String(), "err", err)
+		if s.Recorder != nil {
+			s.Recorder.Warn(p.Object, p.Reason, p.Text)
+		}
+	}
+	if errors.Is(err, syscall.EMFILE) {
+		s.full.Do(report)
+	} else {
+		report()
+	}
+}
+
+// forget forgets that a socket could not be opened.
+func (s *Sockets) forget(socket Socket) {
+	delete(s.failed, socket)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.problems, socket)
 }
 
 // markListening records that a socket is open. It logs at a higher level if that failed before.
@@ -68,7 +84,7 @@ func (s *Sockets) markListening(socket Socket) {
 		log = s.Log.Info
 	}
 	log("listening", "server", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
-	delete(s.failed, socket)
+	s.forget(socket)
 }
 
 // nextRetry returns a channel that delivers when the next retry is due, or nil.

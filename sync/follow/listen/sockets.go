@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -51,7 +52,8 @@ type Serve func(Socket, net.Listener) error
 // Config configures [Sockets].
 type Config struct {
 	Name   string // the purpose, for logs and events: "health check server"
-	Reason string // of the event if listening fails
+	Reason string // of the event and problem if listening fails
+	Field  string // of the Service that has the port
 	Max    int    // how many are open at most; see [Share]
 	// Recorder, unless it is nil, records failures.
 	Recorder sync.Recorder
@@ -63,10 +65,11 @@ type Sockets struct {
 	Config
 	listen func(context.Context, Socket) (net.Listener, error)
 
-	mu     stdsync.Mutex   // guards wanted and counts
-	wanted map[Socket]bool // changes that Run has not applied: true to open, false to close
-	counts [len(model.Families)]Counts
-	wake   chan struct{} // has a token if there are changes
+	mu       stdsync.Mutex   // guards wanted, counts and problems
+	wanted   map[Socket]bool // changes that Run has not applied: true to open, false to close
+	counts   [len(model.Families)]Counts
+	problems map[Socket]sync.Problem
+	wake     chan struct{} // has a token if there are changes
 
 	// The following belongs to Run's goroutine.
 	open    map[Socket]net.Listener
@@ -91,7 +94,7 @@ type servedSocket struct {
 func New(c Config) *Sockets {
 	return &Sockets{
 		Config: c, listen: open,
-		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
+		wanted: map[Socket]bool{}, problems: map[Socket]sync.Problem{}, wake: make(chan struct{}, 1),
 		open: map[Socket]net.Listener{}, failed: map[Socket]*retryState{}, ended: make(chan servedSocket),
 		errFull: fmt.Errorf("%w: %d of the %d that the process may have are for such ports",
 			syscall.EMFILE, c.Max, maxDescriptors()),
@@ -124,6 +127,13 @@ func (s *Sockets) Counts() [len(model.Families)]Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
+}
+
+// Problems returns the Services whose sockets cannot be opened. It may be called from any goroutine.
+func (s *Sockets) Problems() []sync.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.problems))
 }
 
 func (s *Sockets) count(socket Socket, open, failures int) {
@@ -230,12 +240,15 @@ func (s *Sockets) close(socket Socket) {
 		s.Log.Debug("closed", "server", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	}
 	delete(s.open, socket)
-	delete(s.failed, socket)
+	s.forget(socket)
 }
 
 func (s *Sockets) closeAll() {
 	for socket := range s.open {
 		s.close(socket)
+	}
+	for socket := range s.failed {
+		s.forget(socket)
 	}
 }
 

@@ -29,7 +29,7 @@ type rig struct {
 
 func newRig() *rig {
 	r := &rig{}
-	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Recorder: &r.recorder, Max: 100, Log: r.log.Log()})
+	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Field: "spec.port", Recorder: &r.recorder, Max: 100, Log: r.log.Log()})
 	return r
 }
 
@@ -194,8 +194,17 @@ func TestPortInUseAffectsNoOther(t *testing.T) {
 					t.Errorf("%q is not in note %q or log\n%s", part, w[0].Note, r.log.String())
 				}
 			}
+			wantProblem := sync.Problem{
+				Object: want, Reason: "Failed", Field: fmt.Sprint("spec.port: ", taken.Addr.Port()), Text: w[0].Note,
+			}
+			if got := r.Problems(); len(got) != 1 || got[0] != wantProblem {
+				t.Errorf("problems %+v, want %+v", got, wantProblem)
+			}
 			foreign.Close()
 			greets(t, taken.Addr.Addr(), taken)
+			if got := r.Problems(); len(got) > 0 {
+				t.Errorf("problems of an open socket: %+v", got)
+			}
 			if w := r.recorder.Warnings(); len(w) != 1 {
 				t.Errorf("events: %v", w)
 			}

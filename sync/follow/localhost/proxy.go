@@ -60,8 +60,8 @@ func New(c Config) *Proxy {
 		open: semaphore.NewWeighted(int64(maxConnections)), warnings: rate.Sometimes{Interval: time.Minute},
 		drainTimeout: 5 * time.Second, dialTimeout: 10 * time.Second, grace: 5 * time.Second,
 		sockets: listen.New(listen.Config{
-			Name: "node port on localhost", Reason: sync.ReasonLocalhost, Recorder: c.Recorder,
-			Max: listen.Share(16), Log: c.Log,
+			Name: "node port on localhost", Reason: model.ProblemLocalhost, Recorder: c.Recorder,
+			Field: "spec.ports[].nodePort", Max: listen.Share(16), Log: c.Log,
 		}),
 	}
 }
@@ -71,6 +71,9 @@ func (p *Proxy) String() string { return "node ports on localhost" }
 
 // Listeners returns how many node ports are open in each family, and the failures to open one.
 func (p *Proxy) Listeners() [len(model.Families)]listen.Counts { return p.sockets.Counts() }
+
+// Problems returns the Services whose ports cannot be opened.
+func (p *Proxy) Problems() []sync.Problem { return p.sockets.Problems() }
 
 // Run serves until ctx ends, which is not an error. Then it accepts no more connections and gives
 // open ones the grace period. When it returns, all connections are closed. It is called once.

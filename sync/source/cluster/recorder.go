@@ -82,7 +82,7 @@ func NewRecorder(client *Client, nodeName string, log *slog.Logger) *Recorder {
 // Warn implements [sync.Recorder].
 func (r *Recorder) Warn(o sync.Object, reason, note string) {
 	action := actionProgram
-	if reason == sync.ReasonHealthCheck || reason == sync.ReasonLocalhost {
+	if reason == model.ProblemHealthCheck || reason == model.ProblemLocalhost {
 		action = actionListen
 	}
 	r.enqueue(r.newEvent(o, corev1.EventTypeWarning, reason, action, note))

@@ -13,6 +13,7 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/source/cluster"
 	"kube-vmap/sync/source/cluster/apitest"
@@ -71,8 +72,8 @@ func TestEventFields(t *testing.T) {
 			"default: v1 Node /node-1 4, Warning Unusable by ProgramRules: bad",
 		},
 		"a port": {
-			warn(sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, sync.ReasonHealthCheck, "in use"),
-			"shop: v1 Service shop/web , Warning " + sync.ReasonHealthCheck + " by Listen: in use",
+			warn(sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, model.ProblemHealthCheck, "in use"),
+			"shop: v1 Service shop/web , Warning " + model.ProblemHealthCheck + " by Listen: in use",
 		},
 		"the start": {
 			func(_ *testing.T, r *cluster.Recorder) { r.Starting() },
@@ -141,7 +142,7 @@ func TestEventRates(t *testing.T) {
 		{"Unusable", map[time.Duration][2]int{time.Second: {0, 3}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"AddressConflict", map[time.Duration][2]int{time.Second: {0, 3}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"RefusedByKernel", map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
-		{sync.ReasonHealthCheck, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
+		{model.ProblemHealthCheck, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
 	} {
 		for after, want := range c.counts {
 			inBubble(t, fmt.Sprint(c.reason, " after ", after), func(t *testing.T) {
