@@ -46,3 +46,18 @@ func healthCheck(s *Service, v *endpointView, unresponsive map[Match][]netip.Add
 	}
 	return h
 }
+
+// HealthCheckConflicts lists the health checks that load balancers do not reach, because their port is
+// a node port, too: the API server prevents it, a folder of manifests does not. The losers have no
+// port.
+func (m *ServiceMap) HealthCheckConflicts() (out []Conflict) {
+	for _, h := range m.HealthChecks() {
+		for _, f := range Families {
+			port := Match{Port: h.Port, Family: f, Protocol: TCP}
+			if by := m.FrontendAt(port); by != nil {
+				out = append(out, Conflict{port, by.Service, ServicePortName{ServiceName: h.Service}})
+			}
+		}
+	}
+	return out
+}

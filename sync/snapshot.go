@@ -31,7 +31,7 @@ type Snapshot struct {
 	Services []model.ServiceSnapshot
 	// Scheduler is the one of Services that name none.
 	Scheduler model.Scheduler
-	// Conflicts are claims that other Services hold.
+	// Conflicts are claims that other Services hold, health check node ports included.
 	Conflicts []model.Conflict
 	// Problems are about objects. Problems with the reason [model.ProblemRefused] are about
 	// Service ports ("namespace/name:port") that the kernel refused, or about Services whose
@@ -93,7 +93,7 @@ func (l *Loop) snapshot() Snapshot {
 		NodeAddrs: d.nodeAddrs,
 		Services:  d.services.Snapshot(),
 		Scheduler: d.config.Scheduler,
-		Conflicts: d.services.Conflicts(),
+		Conflicts: append(d.services.Conflicts(), d.services.HealthCheckConflicts()...),
 		Problems:  l.problems(),
 	}
 	if s.Node.Name == "" {

@@ -1,14 +1,17 @@
 package security
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/sync/follow/listen/listentest"
 )
 
 // TestExternalIPsTakeTrafficUnlessDisabled demonstrates CVE-2020-8554: the author of a
@@ -98,16 +101,25 @@ func TestManifestsMayUseNodePortsOfTheHost(t *testing.T) {
 	})
 }
 
-// TestHealthCheckPortInUseIsNotServed uses the port of kube-vmap's own health server.
-func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
+// TestPortsInUseAreProblems has a health check node port that kube-vmap's own health server has, one
+// that is a node port of another Service, and node ports that a program has on localhost.
+func TestPortsInUseAreProblems(t *testing.T) {
 	l, f := newLab(t)
-	s := balanced(l, "thief", 1, 10256)
-	f.Put("thief", s)
-	d := daemon.Start(t, l.Node, f)
+	s, shadowed, other := balanced(l, "thief", 1, 10256), balanced(l, "shadowed", 2, 31999), second(l, "other", 3)
+	other.Kinds = []model.Kind{model.KindNodePort}
+	other.ServicePorts = daemon.EveryProtocol("p-", daemon.Port, daemon.TargetPort, 31999)
+	for _, family := range model.Families {
+		port := s.AddrPort(l.Node, family, model.KindNodePort, 0).Port()
+		if _, err := l.Node.ServeAt(model.TCP, netip.AddrPortFrom(listentest.Loopback[family], port)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Put("services", s, shadowed, other)
+	d := daemon.Start(t, l.Node, f, "--nodeport-addresses=0.0.0.0/0,::/0,localhost")
 	d.Ignore("cannot listen, retrying")
-	d.AwaitMessage("cannot listen, retrying")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		answered(t, l.Pods[0].Host, w, s.ClusterAddrPort(w.Family), "pod-2")
+		answered(t, l.Outside, w, l.Node.AddrPort(w.Family, 31999), "pod-2")
 	})
 	for _, family := range model.Families {
 		page, err := l.Outside.Get("http://"+l.Node.AddrPort(family, 10256).String()+"/healthz", answer)
@@ -115,4 +127,16 @@ func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
 			t.Errorf("the health server responds %q, %v", page, err)
 		}
 	}
+	eventually.Succeeds(t, "problems of all ports", func() error {
+		out := daemon.Run(t, l.Node.Host, "problems").Stdout
+		for _, want := range []string{
+			"spec.healthCheckNodePort: 10256", "FailedToStartServiceHealthcheck", "spec.healthCheckNodePort: 31999",
+			"*:31999/tcp is held by Service default/other", "FailedToStartLocalhostNodePort",
+		} {
+			if !strings.Contains(out, want) {
+				return fmt.Errorf("%q is not in %s", want, out)
+			}
+		}
+		return nil
+	})
 }

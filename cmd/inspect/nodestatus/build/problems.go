@@ -82,11 +82,14 @@ const maxMatches = 6
 
 // fieldOf returns the field by which the loser of a conflict claims the address or node port.
 func (b *builder) fieldOf(c model.Conflict) string {
-	if !c.Match.Addr.IsValid() {
-		return "spec.ports[].nodePort: " + strconv.Itoa(int(c.Match.Port))
-	}
 	f := b.services[c.Loser.ServiceName]
-	if f == nil || f.known == nil {
+	known := f != nil && f.known != nil
+	switch {
+	case !c.Match.Addr.IsValid() && known && f.known.HealthCheckNodePort == c.Match.Port:
+		return "spec.healthCheckNodePort: " + strconv.Itoa(int(c.Match.Port))
+	case !c.Match.Addr.IsValid():
+		return "spec.ports[].nodePort: " + strconv.Itoa(int(c.Match.Port))
+	case !known:
 		return ""
 	}
 	for _, list := range []struct {

@@ -102,6 +102,7 @@ func TestConflictsNameTheFieldOfTheLoser(t *testing.T) {
 		held := address(f, 96, 1)
 		for field, events := range map[string][]sync.Event{
 			"spec.ports[].nodePort: 30000":                       other(func(s *model.Service) { s.Ports[0].NodePort = 30000 }),
+			"spec.healthCheckNodePort: 30000":                    other(func(s *model.Service) { s.HealthCheckNodePort = 30000 }),
 			"spec.externalIPs: " + held.String():                 other(func(s *model.Service) { s.ExternalIPs = []netip.Addr{held} }),
 			"status.loadBalancer.ingress[].ip: " + held.String(): other(func(s *model.Service) { s.LoadBalancerIPs = []netip.Addr{held} }),
 			"spec.clusterIPs: " + held.String():                  other(func(s *model.Service) { s.ClusterIPs = []netip.Addr{held} }),
