@@ -183,13 +183,14 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	return append(rules, Rule{translated(), in(hairpin), masquerade})
 }
 
-// sourcePortRules make the node's address the source. TCP keeps the client's port, or gets a
-// random one if another connection has it: a server remembers the ports of connections that it
-// has closed, and rejects a new one if another client had that port. Others get a random port:
-// two clients that send from the same one in the same instant would otherwise lose a packet,
-// and it makes DNS replies harder to spoof. See docs/reports/masquerade.md.
+// sourcePortRules make the node's address the source. TCP and SCTP keep the client's port, or get a
+// random one if another connection has it: a TCP server remembers the ports of connections that it
+// has closed, and rejects a new one if another client had that port, and SCTP servers know peers by
+// their port. UDP gets a random port: two clients that send from the same one in the same instant
+// would otherwise lose a packet, and it makes DNS replies harder to spoof. See
+// docs/reports/masquerade.md.
 func sourcePortRules() []Rule {
-	return []Rule{{protocolIs(model.TCP), masquerade()}, {masqueradeRandomly()}}
+	return []Rule{{protocolIs(model.UDP), masqueradeRandomly()}, {masquerade()}}
 }
 
 // fromPods matches packets from pods, or from others if want is false. ok is false if pods

@@ -102,8 +102,8 @@ func visit(ctx context.Context, from *lab.Host, to netip.AddrPort) (again uint32
 }
 
 // TestSourcePortByProtocol has two clients ask from the same ports. The first one keeps its
-// ports over TCP, the second one gets others while those are in use: at random, and not the next
-// ones. Over UDP and SCTP both get other ports.
+// ports over TCP and SCTP, the second one gets others while those are in use: at random, and not the
+// next ones. Over UDP both get other ports.
 func TestSourcePortByProtocol(t *testing.T) {
 	l, service := newNode(t)
 	daemon.AddClients(t, l)
@@ -136,8 +136,8 @@ func TestSourcePortByProtocol(t *testing.T) {
 			t.Errorf("of %d ports each, %v were the next ones", ports, next)
 		}
 		switch {
-		case w.Protocol != model.TCP && kept[0] < ports && kept[1] < ports:
-		case w.Protocol == model.TCP && kept == [2]int{ports, 0}:
+		case w.Protocol == model.UDP && kept[0] < ports && kept[1] < ports:
+		case w.Protocol != model.UDP && kept == [2]int{ports, 0}:
 		default:
 			t.Errorf("of %d ports each, the clients kept %v", ports, kept)
 		}
