@@ -144,6 +144,9 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	}
 	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
 	m.AddTakeover(takeover.States, p.takeover.State)
+	if s, ok := p.source.(*cluster.Source); ok {
+		m.AddAPIAge(s.Age)
+	}
 	servers, err := p.servers(ctx, h, m, loop)
 	if err != nil {
 		return err

@@ -44,6 +44,13 @@ func (m *Metrics) AddTakeover(states []string, current func() string) {
 	}
 }
 
+// AddAPIAge adds the metric of [kube-vmap/sync/source/cluster.Source.Age].
+func (m *Metrics) AddAPIAge(age func() time.Duration) {
+	m.add("kubevmap_api_age_seconds",
+		"How long ago the API server last sent something about the kind of objects of which it was longest ago.",
+		nil, func() float64 { return age().Seconds() })
+}
+
 // PassiveHealth is what passive health checks found; see [kube-vmap/sync/follow/passivehealth.Tracker].
 type PassiveHealth interface {
 	Totals() (unresponsive, probes, changes int64)

@@ -33,6 +33,7 @@ func full() *Metrics {
 	m.AddLocalhost(listeners{})
 	m.AddPassiveHealth(passiveHealth{})
 	m.AddTakeover([]string{"probation", "done"}, func() string { return "done" })
+	m.AddAPIAge(func() time.Duration { return 90 * time.Second })
 	m.AddFastPath(func() (bool, int) { return true, 3 })
 	return m
 }
@@ -104,6 +105,7 @@ kubeproxy_sync_proxy_rules_service_changes_total counter
 kubernetes_build_info gauge build_date compiler git_commit git_tree_state git_version go_version major minor platform
 kubevmap_address_conflicts gauge
 kubevmap_affinity_full_connections_total counter ip_family
+kubevmap_api_age_seconds gauge
 kubevmap_batch_messages histogram 10:4..1.0486e+06
 kubevmap_batch_size_bytes histogram 10:256..6.7109e+07
 kubevmap_build_info gauge go_version version
@@ -162,7 +164,7 @@ func TestOtherPackagesMetricsHaveTheirValues(t *testing.T) {
 			"kubevmap_unresponsive_endpoints": 2, "kubevmap_passive_health_probes_total": 30,
 			"kubevmap_passive_health_changes_total": 4, "kubevmap_passive_health_late_seconds": 1.5,
 			`kubevmap_passive_health_endpoints{probes="reply"}`: 7, `kubevmap_passive_health_endpoints{probes="none"}`: 2,
-			"kubevmap_fast_path": 1, "kubevmap_fast_path_interfaces": 3,
+			"kubevmap_api_age_seconds": 90, "kubevmap_fast_path": 1, "kubevmap_fast_path_interfaces": 3,
 			`kubevmap_takeover_state{state="probation"}`: 0, `kubevmap_takeover_state{state="done"}`: 1,
 			`kubevmap_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"}`: 1,
 			`kubernetes_build_info{build_date="",compiler="gc",git_commit="",git_tree_state="",git_version="v1.37.2",go_version="` +

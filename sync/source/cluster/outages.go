@@ -13,14 +13,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // An outageLog logs when objects cannot be read, and when they can again, but not each failed
 // attempt. If kinds fail for the same reason, it logs the first one, and logs the end of the
 // outage when all kinds can be read.
 type outageLog struct {
-	log *slog.Logger
+	log     *slog.Logger
+	started time.Time
 
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
@@ -32,7 +32,7 @@ type kindOutage struct {
 	since     time.Time // of the failure
 	err       error     // the last one; nil if they can be read
 	warnedFor string    // the reason, if there was a warning
-	short     int       // watches in a row that ended soon
+	heard     time.Time // when the server last said something; at first when the source started
 }
 
 const (
@@ -40,24 +40,17 @@ const (
 	// other, unless one lasts for longOutage.
 	quietPeriod = 5 * time.Minute
 	longOutage  = 30 * time.Second
-
-	shortWatch      = 5 * time.Second // a watch that ends sooner is short
-	maxShortWatches = 5               // so many in a row are a failure
-	longWatch       = time.Minute     // one that lasts this long ends it
 )
 
-// errShortWatches is the failure of a server that responds, but cuts watches.
-var errShortWatches = errors.New("watches end right after they begin, changes may arrive late")
-
 func newOutageLog(log *slog.Logger) *outageLog {
-	return &outageLog{log: log, kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
+	return &outageLog{log: log, started: time.Now(), kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
 }
 
 // lock returns the state of a kind, and the function that ends its use.
 func (c *outageLog) lock(kind string) (k *kindOutage, unlock func()) {
 	c.mu.Lock()
 	if c.kinds[kind] == nil {
-		c.kinds[kind] = &kindOutage{}
+		c.kinds[kind] = &kindOutage{heard: c.started}
 	}
 	return c.kinds[kind], c.mu.Unlock
 }
@@ -93,8 +86,6 @@ func reasonOf(err error) string {
 	switch status := apierrors.ReasonForError(err); {
 	case status != metav1.StatusReasonUnknown:
 		return string(status)
-	case errors.Is(err, errShortWatches):
-		return "short watches"
 	case errors.As(err, new(*net.DNSError)): // may also be a timeout, or refused
 		return "name resolution"
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -119,13 +110,18 @@ func (c *outageLog) isWarned(reason string) bool {
 	return false
 }
 
-func (c *outageLog) succeeded(kind string) {
+// succeeded records that a request works. Unless something was heard, because the server has only
+// begun to respond, that does not end the failure of a request that was late.
+func (c *outageLog) succeeded(kind string, heard bool) {
 	k, unlock := c.lock(kind)
 	defer unlock()
-	if k.err == nil || k.short >= maxShortWatches {
+	if heard {
+		k.heard = time.Now()
+	}
+	if k.err == nil || !heard && errors.As(k.err, new(lateError)) {
 		return
 	}
-	*k = kindOutage{short: k.short}
+	k.since, k.err, k.warnedFor = time.Time{}, nil, ""
 	for _, other := range c.kinds {
 		if other.err != nil {
 			return
@@ -137,10 +133,10 @@ func (c *outageLog) succeeded(kind string) {
 	}
 }
 
-func (c *outageLog) failure(kind string) (since time.Time, err error) {
+func (c *outageLog) state(kind string) kindOutage {
 	k, unlock := c.lock(kind)
 	defer unlock()
-	return k.since, k.err
+	return *k
 }
 
 // withoutURL returns the error without the request's URL, which fills a line.
@@ -149,45 +145,4 @@ func withoutURL(err error) error {
 		return u.Err
 	}
 	return err
-}
-
-// observe returns a watch, and counts it if it is short or does not end in time. It ends ctx with it.
-func (c *outageLog) observe(ctx context.Context, end func(), kind string, w watch.Interface) watch.Interface {
-	start := time.Now()
-	long := time.AfterFunc(longWatch, func() {
-		c.watched(kind, longWatch)
-		c.succeeded(kind)
-	})
-	return &observedWatch{Interface: w, onStop: stdsync.OnceFunc(func() {
-		defer end()
-		long.Stop()
-		if err := overdue(ctx); err != nil {
-			c.failed(kind, err)
-		} else if ctx.Err() == nil && c.watched(kind, time.Since(start)) >= maxShortWatches {
-			c.failed(kind, errShortWatches)
-		}
-	})}
-}
-
-// watched counts a watch that took so long, and returns how many in a row were short.
-func (c *outageLog) watched(kind string, took time.Duration) int {
-	k, unlock := c.lock(kind)
-	defer unlock()
-	if k.short++; took >= shortWatch {
-		k.short = 0
-	}
-	return k.short
-}
-
-// An observedWatch calls onStop when its reader stops it, which the reader also does
-// when the watch has ended by itself.
-type observedWatch struct {
-	watch.Interface
-	onStop func()
-}
-
-// Stop implements [watch.Interface].
-func (m *observedWatch) Stop() {
-	m.onStop()
-	m.Interface.Stop()
 }

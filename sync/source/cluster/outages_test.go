@@ -174,14 +174,17 @@ func TestTimeoutsAreNamed(t *testing.T) {
 func TestSilenceIsAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose, find func(*apitest.Server)
+		within     time.Duration
 	}{
 		"the rest of a watch": {
-			lose: func(s *apitest.Server) { s.SetUnresponsive(true) },
-			find: func(s *apitest.Server) { s.SetUnresponsive(false) },
+			lose:   func(s *apitest.Server) { s.SetUnresponsive(true) },
+			find:   func(s *apitest.Server) { s.SetUnresponsive(false) },
+			within: 3 * time.Minute, // without bookmarks
 		},
 		"a response to a watch": {
-			lose: func(s *apitest.Server) { setStatus(s, apitest.NoResponse); s.EndWatches() },
-			find: func(s *apitest.Server) { setStatus(s, 0) },
+			lose:   func(s *apitest.Server) { setStatus(s, apitest.NoResponse); s.EndWatches() },
+			find:   func(s *apitest.Server) { setStatus(s, 0) },
+			within: 10*time.Minute + 30*time.Second,
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -190,14 +193,16 @@ func TestSilenceIsAnOutage(t *testing.T) {
 			r.expectLogs("before", 0, 0)
 			r.Put(service("new", 9))
 			r.now()
+			r.SendBookmarks()
+			r.quiet(0)
 			c.lose(r.Server)
 			r.Put(service("web-0", 9), slice("web-0", model.IPv4, 9))
 			r.quiet(30 * time.Second)
 			c.find(r.Server)
 			for got := 0; got < 2; {
-				got += len(r.next(10*time.Minute + 30*time.Second))
+				got += len(r.next(c.within))
 			}
-			r.pass(30 * time.Second)
+			r.pass(6 * time.Minute) // until each watch had a bookmark
 			r.expectLogs(name, 1, 1)
 			r.quiet(time.Hour)
 			r.expectLogs("after", 0, 0)
@@ -215,11 +220,70 @@ func TestSilenceAtTheStartIsAnOutage(t *testing.T) {
 			prepare(s)
 			setStatus(s, apitest.NoResponse)
 			r := run(t, s)
-			r.quiet(30 * time.Second)
+			r.quiet(32 * time.Second)
+			r.expectLogs(name, 1, 0)
 			setStatus(s, 0)
-			r.next(12 * time.Minute)
+			r.next(5 * time.Minute)
 			r.pass(30 * time.Second)
-			r.expectLogs(name, 1, 1)
+			r.expectLogs(name, 0, 1)
+		})
+	}
+}
+
+// TestListsAreNotStreamedIfTheirEndIsLost has a server, or a proxy before it, that streams lists and all
+// that changes, but not the bookmark that ends a list.
+func TestListsAreNotStreamedIfTheirEndIsLost(t *testing.T) {
+	for name, begin := range map[string]func(*apitest.Server) func(*rig){
+		"from the start": func(s *apitest.Server) func(*rig) { s.LoseEndOfLists(); return func(*rig) {} },
+		"after a 410": func(s *apitest.Server) func(*rig) {
+			return func(r *rig) {
+				r.next(time.Second)
+				s.LoseEndOfLists()
+				s.SetDown(true)
+				s.Put(service("missed", 20))
+				s.Compact()
+				s.SetDown(false)
+			}
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			then := begin(s)
+			r := run(t, s)
+			then(r)
+			before := len(s.Requests())
+			for i := range 50 { // a trickle of changes is not the end
+				s.Put(service("trickle", 30+i), slice("trickle", model.IPv4, i))
+				r.quiet(time.Second)
+			}
+			for kind, p := range r.positions() {
+				if p.Err == nil || time.Since(p.Heard) < 50*time.Second {
+					t.Errorf("%s is at %+v", kind, p)
+				}
+			}
+			r.expectLogs(name, 1, 0)
+			r.next(30 * time.Second)
+			if r.pass(30 * time.Second); r.logged("available again") != 1 {
+				t.Errorf("log:\n%s", r.log)
+			}
+			s.Put(service("later", 99))
+			r.next(time.Second)
+			s.SetDown(true)
+			s.Put(service("last", 98))
+			s.Compact()
+			s.SetDown(false)
+			r.next(30 * time.Second)
+			streams := map[string]int{}
+			for _, request := range s.Requests()[before:] {
+				if request.Query["sendInitialEvents"] != nil {
+					streams[request.Resource]++
+				}
+			}
+			for resource, n := range streams {
+				if n > 2 {
+					t.Errorf("%d streamed lists of %s", n, resource)
+				}
+			}
 		})
 	}
 }
@@ -229,6 +293,7 @@ type cannedResponses struct {
 	code     int
 	body     string
 	requests atomic.Int32
+	reasons  int // of failures
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -248,9 +313,10 @@ func (c *cannedResponses) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestExpiredListsAreAnOutage(t *testing.T) {
 	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 	for name, c := range map[string]*cannedResponses{
-		"status": {code: 410, body: expired},
-		"event":  {code: 200, body: `{"type":"ERROR","object":` + expired + `}`},
-		"ends":   {code: 200, body: `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}`},
+		"status": {reasons: 1, code: 410, body: expired},
+		// Nor is this a list, when it is no longer streamed.
+		"event": {reasons: 2, code: 200, body: `{"type":"ERROR","object":` + expired + `}`},
+		"ends":  {reasons: 2, code: 200, body: `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}`},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := filled()
@@ -258,10 +324,10 @@ func TestExpiredListsAreAnOutage(t *testing.T) {
 			config.Transport = c
 			r := run(t, s, func(to *cluster.Config) { to.Client = clientOf(config) })
 			r.quiet(2 * time.Minute)
-			if n := c.requests.Load(); n > 4*20 {
+			if n := c.requests.Load(); n > 4*30 {
 				t.Errorf("%d requests in two minutes", n)
 			}
-			r.expectLogs(name, 1, 0)
+			r.expectLogs(name, c.reasons, 0)
 		})
 	}
 }

@@ -3,11 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"os"
 	stdsync "sync"
 	"time"
 
@@ -37,9 +33,8 @@ type resourceClient struct {
 	lists    *activeLists
 	optional *optionalResource // nil for resources that every server has
 
-	streamDelay wait.DelayFunc
-	streamed    string    // the resource version of the last streamed list
-	nextStream  time.Time // when it may be requested again
+	lost, short int // streamed lists in a row without their end, and watches that ended soon
+	current     *observedWatch
 }
 
 // list gets and converts a list or one page of it. The objects of one page can be freed
@@ -52,80 +47,51 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errLate)
 	defer cancel()
+	defer time.AfterFunc(lateTime, func() { r.outages.failed(r.to.kind, errLate) }).Stop()
 	list, err := r.get(&options).Do(ctx).Get()
-	if r.recordResult(&options, cmp.Or(overdue(ctx), err)); err != nil {
+	if r.recordResult(&options, cmp.Or(late(ctx), err)); err != nil {
 		return nil, err
 	}
 	return r.convertList(list)
-}
-
-// errNoResponse is the error of a watch without a response, unless the transport has one.
-var errNoResponse = errors.New("connection closed before the response")
-
-// Pings do not notice that a middlebox has lost a request, but not its connection. A server ends a
-// list after a minute, and a watch when the reflector requests it, after five to ten minutes.
-const (
-	listTimeout  = 5 * time.Minute
-	watchOverrun = 30 * time.Second
-)
-
-// overdue returns an error if a request did not end in time.
-func overdue(ctx context.Context) error {
-	if ctx.Err() == context.DeadlineExceeded {
-		return fmt.Errorf("no end of the request in time, its response may be lost: %w", os.ErrDeadlineExceeded)
-	}
-	return nil
-}
-
-// A failureKeeper keeps the error of a request where its context says.
-type failureKeeper struct{ http.RoundTripper }
-
-type failureKey struct{}
-
-// RoundTrip implements [http.RoundTripper].
-func (t failureKeeper) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := t.RoundTripper.RoundTrip(r)
-	if to, wanted := r.Context().Value(failureKey{}).(*error); wanted {
-		*to = err
-	}
-	return response, err
 }
 
 func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
-	if options.SendInitialEvents != nil {
-		r.waitToStream(ctx, options.ResourceVersion)
+	streams := options.SendInitialEvents != nil
+	if streams && r.lost >= maxLost {
+		return nil, errNoEnd // the reflector, which would request it again without a delay, lists plainly
 	}
 	options.Watch = true
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(*options.TimeoutSeconds)*time.Second+watchOverrun)
+	w := r.observe(ctx, &options)
 	var failure error
-	w, err := r.get(&options).Watch(context.WithValue(ctx, failureKey{}, &failure))
-	if _, stream := w.(*watch.StreamWatcher); stream {
-		r.recordResult(&options, nil)
-		return r.outages.observe(ctx, cancel, r.to.kind, w), nil
+	var err error
+	w.Interface, err = r.get(&options).Watch(context.WithValue(w.ctx, failureKey{}, &failure))
+	if _, stream := w.Interface.(*watch.StreamWatcher); stream {
+		if r.current = w; !streams {
+			r.recordResult(&options, nil)
+		}
+		return w, nil
 	}
-	defer cancel()
+	defer w.cancel(nil)
+	defer w.timer.Stop()
+	if streams && isExpired(err) {
+		r.lost++
+	}
 	switch {
+	case late(w.ctx) != nil:
+		w.end()
+		return watch.NewEmptyWatch(), nil
 	case err == nil:
 		// The client returns an empty watch if it has no connection or it ends before the response.
-		r.recordResult(&options, cmp.Or(overdue(ctx), failure, errNoResponse))
-	case options.SendInitialEvents == nil || !apierrors.IsInvalid(err): // older servers cannot stream lists
+		r.recordResult(&options, cmp.Or(failure, errNoResponse))
+	case !streams || !apierrors.IsInvalid(err): // older servers cannot stream lists
 		r.recordResult(&options, err)
 	}
-	return w, err
-}
-
-// waitToStream delays a streamed list that repeats the one before: the reflector requests it again
-// without a delay if the server responds that it has expired (410), or ends it early.
-func (r *resourceClient) waitToStream(ctx context.Context, version string) {
-	if version == r.streamed {
-		sync.Sleep(ctx, time.Until(r.nextStream))
-	}
-	r.streamed, r.nextStream = version, time.Now().Add(r.streamDelay())
+	return w.Interface, err
 }
 
 func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
@@ -137,15 +103,24 @@ func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
 
 func (r *resourceClient) recordResult(options *metav1.ListOptions, err error) {
 	switch {
-	case (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) && options.ResourceVersion+options.Continue != "":
+	case isExpired(err) && options.ResourceVersion+options.Continue != "":
 		return // the reflector starts over with a list of any version, which cannot expire
 	case err == nil:
-		r.optional.available()
-		r.outages.succeeded(r.to.kind)
+		r.succeeded(!options.Watch)
 	case !r.optional.refused(err):
 		r.outages.failed(r.to.kind, err)
 	case r.optional.isUnavailable(err):
-		r.outages.succeeded(r.to.kind)
+		r.outages.succeeded(r.to.kind, true)
+	}
+}
+
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// succeeded records that a request works, unless watches are cut.
+func (r *resourceClient) succeeded(heard bool) {
+	r.optional.available()
+	if r.short < maxShortWatches {
+		r.outages.succeeded(r.to.kind, heard)
 	}
 }
 

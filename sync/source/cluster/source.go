@@ -21,8 +21,8 @@
 //
 // # When the API server is unavailable
 //
-// All requests end in resourceclient.go, which also handles resources
-// that may be missing; outages.go logs failures.
+// All requests end in resourceclient.go, which also handles resources that may be missing; observe.go
+// decides which of them work; outages.go logs failures.
 //
 // The last known objects stay. A watch that ended without an error is resumed immediately. After an
 // error, each kind is requested again after a random 0.8 to 20 seconds. The delays of client-go's
@@ -41,7 +41,8 @@
 // A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle seconds,
 // with 15 seconds for the reply (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
 // change that). Without HTTP/2, TCP keep-alives every 30 seconds notice it in about five minutes.
-// Neither notices a request that a middlebox loses, which therefore has a time limit.
+// Neither notices a part of a response that a proxy or middlebox loses: observe.go does, by the age of
+// the last thing that the API server sent about a kind.
 //
 // # When the Node object is deleted
 //
@@ -183,6 +184,19 @@ type Position struct {
 	// FailingSince is when requests began to fail with Err, or zero.
 	FailingSince time.Time
 	Err          error
+	// Heard is when the API server last sent a list, a change or a bookmark, or ended a watch in time;
+	// at first when the source started.
+	Heard time.Time
+}
+
+// Age returns how long ago the API server last sent something about the kind of objects of which it
+// was longest ago; zero before Run. An API server sends a bookmark a minute, or ends a watch after five
+// to ten minutes.
+func (s *Source) Age() (age time.Duration) {
+	for _, p := range s.Positions() {
+		age = max(age, time.Since(p.Heard))
+	}
+	return age
 }
 
 // Positions returns the position of each kind; nil before Run. Reflectors keep the resource
@@ -195,7 +209,8 @@ func (s *Source) Positions() []Position {
 	out := make([]Position, len(w.reflectors))
 	for i, r := range w.reflectors {
 		out[i] = Position{Kind: r.Name(), ResourceVersion: r.LastSyncResourceVersion()}
-		out[i].FailingSince, out[i].Err = w.outages.failure(r.Name())
+		k := w.outages.state(r.Name())
+		out[i].FailingSince, out[i].Err, out[i].Heard = k.since, k.err, k.heard
 	}
 	return out
 }

@@ -18,7 +18,8 @@ type store struct {
 	convert  convertFunc
 	event    eventFunc
 	queue    *eventQueue
-	onChange func()    // called after events were queued; may be nil
+	onChange func() // called after events were queued; may be nil
+	heard    func(bookmark bool)
 	since    time.Time // when the source started
 	// ownSubjects is set if each event is about one of the objects, not about all of them.
 	ownSubjects bool
@@ -34,14 +35,16 @@ type store struct {
 type problem struct{ uid, text string }
 
 var (
-	_ cache.ReflectorStore    = (*store)(nil)
-	_ cache.TransformingStore = (*store)(nil)
+	_ cache.ReflectorStore         = (*store)(nil)
+	_ cache.ReflectorBookmarkStore = (*store)(nil)
+	_ cache.TransformingStore      = (*store)(nil)
 )
 
 func newStore(kind string, convert convertFunc, event eventFunc, queue *eventQueue) *store {
 	return &store{
 		kind: kind, convert: convert, event: event, queue: queue, since: time.Now(),
 		known: map[objectName]int64{}, problems: map[objectName]problem{}, listed: make(chan struct{}),
+		heard: func(bool) {},
 	}
 }
 
@@ -104,7 +107,14 @@ func (s *store) Replace(list []any, _ string) error {
 	return nil
 }
 
+// Bookmark implements [cache.ReflectorBookmarkStore].
+func (s *store) Bookmark(string) error {
+	s.heard(true)
+	return nil
+}
+
 func (s *store) send(events []sync.Event) {
+	s.heard(false)
 	if s.ownSubjects && !isClosed(s.listed) {
 		s.queue.putFirst(events)
 	} else {

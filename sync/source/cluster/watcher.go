@@ -71,8 +71,7 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 		if r.client, err = w.source.config.Client.resource(r.group, r.codec); err != nil {
 			return nil, fmt.Errorf("create a client of %s: %w", r.resource, err)
 		}
-		r.outages, r.lists = w.outages, w.lists
-		r.streamDelay = backoff().DelayWithReset(clock.RealClock{}, backoffReset)
+		r.outages, r.lists, r.to.heard = w.outages, w.lists, r.heard
 		logger := klog.FromContext(withDebugLog(ctx, w.source.log))
 		requests := &cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}
 		// It expects objects of no certain type: the store's convertFunc does.

@@ -2,8 +2,8 @@ package apitest
 
 // faults are how the server fails.
 type faults struct {
-	down, noStreams, unresponsive bool
-	status                        map[string]int // of all responses, by resource
+	down, noStreams, noEnds, unresponsive bool
+	status                                map[string]int // of all responses, by resource
 }
 
 // SetDown makes connections of [Server.RoundTrip] be refused, and closes existing ones,
@@ -40,13 +40,24 @@ func (s *Server) DisableStreamedLists() {
 	s.faults.noStreams = true
 }
 
-// SetUnresponsive ends all watches, and makes new ones receive nothing, not even their end, or ends
-// that.
+// SetUnresponsive makes watches receive nothing, not even their end; those stay so when that ends.
 func (s *Server) SetUnresponsive(unresponsive bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.faults.unresponsive = unresponsive
-	s.mu.Unlock()
-	s.EndWatches()
+}
+
+func (s *Server) isUnresponsive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.unresponsive
+}
+
+// LoseEndOfLists makes streamed lists go on without the bookmark that ends them, as some proxies do.
+func (s *Server) LoseEndOfLists() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults.noEnds = true
 }
 
 // SetStatus makes all requests for a resource fail with an HTTP status, or hang if it is

@@ -14,7 +14,7 @@ import (
 // serveWatch streams changes until the connection or the requested time ends.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
-	noStreams, unresponsive, cut := s.faults.noStreams, s.faults.unresponsive, s.endWatches
+	noStreams, cut := s.faults.noStreams, s.endWatches
 	s.mu.Unlock()
 	if q.initial() && noStreams {
 		refuse(w, r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil))
@@ -23,16 +23,18 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	stream := encoderFor(r).stream(w)
 	w.WriteHeader(http.StatusOK)
 	_ = stream.Flush()
-	if unresponsive {
-		<-r.Context().Done()
-		return
-	}
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
 	var over <-chan time.Time
 	if q.TimeoutSeconds != nil {
 		over = time.After(time.Duration(*q.TimeoutSeconds) * time.Second)
 	}
 	from, events := s.initialEvents(resource, q)
 	for {
+		if s.isUnresponsive() {
+			<-r.Context().Done()
+			return
+		}
 		for _, e := range events {
 			if stream.send(e) != nil || e.Type == watch.Error {
 				return
@@ -45,6 +47,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 		}
 		select {
 		case <-wait:
+		case <-minute.C:
+			events = []watch.Event{bookmark(resource, from, false)}
 		case <-cut:
 			return
 		case <-over:
@@ -68,7 +72,7 @@ func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) 
 			events = append(events, watch.Event{Type: watch.Added, Object: o})
 		}
 	}
-	if q.initial() {
+	if q.initial() && !s.faults.noEnds {
 		events = append(events, bookmark(resource, s.revision, true))
 	}
 	return s.revision, events
