@@ -1,10 +1,13 @@
 package cluster_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
 )
@@ -53,6 +56,29 @@ func TestRulesSurviveARestartOfTheAPIServer(t *testing.T) {
 	questions, err := crowd.Stop()
 	t.Logf("%d questions", questions)
 	clustertest.Must(t, err)
+}
+
+// TestNodeFollowsWhereTheEndOfListsIsLost has a proxy before the API server that loses the bookmarks
+// which end streamed lists. It takes a minute: twice as long as a list may lack its end.
+func TestNodeFollowsWhereTheEndOfListsIsLost(t *testing.T) {
+	t.Parallel()
+	c := newScene(t, clustertest.New, lab.Options{Pods: 2, RemotePods: 1})
+	url, end, err := c.ProxyWithoutEnds(c.Lab.Outside)
+	clustertest.Must(t, err)
+	t.Cleanup(func() { clustertest.Must(t, end()) })
+	c.manualService(t, "web", c.Lab.Pods[0])
+	c.runProxy(t, c.Kubeconfig(t, url))
+	clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
+		for _, line := range linesOf(c.proxy, logUnavailable) {
+			if strings.Contains(line["err"], "streamed list without its end") {
+				return nil
+			}
+		}
+		return errors.New("no outage logged")
+	}))
+	c.proxy.AwaitTruth(t)
+	c.setEndpoints(t, "web", c.Lab.RemotePods[0])
+	c.proxy.AwaitTruth(t)
 }
 
 // awaitTruth waits until the rule set of each node is that of the API's objects.
