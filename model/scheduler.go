@@ -4,10 +4,15 @@ package model
 //
 // One that narrows the endpoints instead of picking among them belongs in frontends.go
 // (Options.pool) and reasons.go. One that picks in a new way needs, besides its constant
-// and name here (the name in IPVS if IPVS has it, otherwise a new word): its annotation
-// value in sync/source/convert/annotations.go, its flag value in
-// cmd/kube-vmap/config/flag_table.go, a method in nft/chains.go with its choice in
-// nft/compile.go and its expression in nft/pick.go, and its probe in nft/sample.go.
+// and name here (the name in IPVS if IPVS has it, otherwise a new word):
+//
+//   - its annotation value in sync/source/convert/annotations.go, also in errUnknown
+//   - its flag value in cmd/kube-vmap/config/flag_table.go
+//   - its slots in weights.go (a hash has at most [MaxSlots]), and its cost in budget.go if
+//     it takes a table
+//   - a method in nft/chains.go with its choice in nft/compile.go and its expression in
+//     nft/pick.go, and its probe in nft/sample.go
+//   - its notice in cmd/inspect/findings (port.go, reasons.go), if it is not random
 type Scheduler uint8
 
 // The schedulers.
