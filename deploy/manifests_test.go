@@ -5,9 +5,7 @@
 package deploy
 
 import (
-	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,7 +52,7 @@ type image struct {
 	NewTag  string `json:"newTag"`
 }
 
-var folders = []string{"base", "site", "preflight", "readiness", "shadow", "kubectl", "scaler", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
+var folders = []string{"base", "site", "preflight", "readiness", "kubectl", "scaler", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
 func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	for _, folder := range folders {
@@ -98,7 +96,7 @@ func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 			t.Errorf("%s applies %v, want the base, all of it and nothing else", folder, k.Resources)
 		}
 	}
-	for _, folder := range []string{"base", "preflight", "shadow"} {
+	for _, folder := range []string{"base", "preflight"} {
 		if got := kustomized(t, folder).Components; !slices.Equal(got, []string{"../site"}) {
 			t.Errorf("%s has the components %v, want site", folder, got)
 		}
@@ -136,15 +134,13 @@ func TestManifestsReferToEachOther(t *testing.T) {
 }
 
 func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
-	for _, folder := range []string{"base", "shadow"} {
-		var binding rbacv1.ClusterRoleBinding
-		decode(t, folder+"/clusterrolebinding.yaml", &binding)
-		if want := (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-proxier"}); binding.RoleRef != want {
-			t.Errorf("%s: bound to %+v, want %+v", folder, binding.RoleRef, want)
-		}
-		if want := (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "kube-vmap", Namespace: "kube-system"}); len(binding.Subjects) != 1 || binding.Subjects[0] != want {
-			t.Errorf("%s: bound are %+v, want %+v", folder, binding.Subjects, want)
-		}
+	var binding rbacv1.ClusterRoleBinding
+	decode(t, "base/clusterrolebinding.yaml", &binding)
+	if want := (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-proxier"}); binding.RoleRef != want {
+		t.Errorf("bound to %+v, want %+v", binding.RoleRef, want)
+	}
+	if want := (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "kube-vmap", Namespace: "kube-system"}); len(binding.Subjects) != 1 || binding.Subjects[0] != want {
+		t.Errorf("bound are %+v, want %+v", binding.Subjects, want)
 	}
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, entry fs.DirEntry, err error) error {
 		if file == "helm/templates" { // no YAML; what they render is compared with kustomize
@@ -224,10 +220,9 @@ func TestViewersOnlyRead(t *testing.T) {
 
 func TestContainerPrivileges(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
-	preflight, shadow := daemonSet(t, "preflight/daemonset.yaml"), daemonSet(t, "shadow/daemonset.yaml")
+	preflight := daemonSet(t, "preflight/daemonset.yaml")
 	for _, c := range []corev1.Container{
 		ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0], preflight.Spec.Template.Spec.InitContainers[0],
-		shadow.Spec.Template.Spec.Containers[0],
 	} {
 		s := c.SecurityContext
 		if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem {
@@ -237,7 +232,7 @@ func TestContainerPrivileges(t *testing.T) {
 			t.Errorf("%s: drops %v and adds %v, want ALL and NET_ADMIN", c.Name, s.Capabilities.Drop, s.Capabilities.Add)
 		}
 	}
-	for _, pod := range []corev1.PodSpec{ds.Spec.Template.Spec, cleanup.Spec.Template.Spec, shadow.Spec.Template.Spec} {
+	for _, pod := range []corev1.PodSpec{ds.Spec.Template.Spec, cleanup.Spec.Template.Spec} {
 		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.SecurityContext.RunAsUser != 0 {
 			t.Errorf("%+v: want the runtime's seccomp profile, and root, which alone gets capabilities", pod.SecurityContext)
 		}
@@ -285,42 +280,13 @@ func TestPreflightSeesTheNodeReadOnly(t *testing.T) {
 	}
 }
 
-// TestShadowRunsBesideKubeProxy checks that shadow uses neither its ports nor its labels,
-// and none of the objects of an installed kube-vmap.
-func TestShadowRunsBesideKubeProxy(t *testing.T) {
-	ds := daemonSet(t, "shadow/daemonset.yaml")
-	c := ds.Spec.Template.Spec.Containers[0]
-	for _, p := range c.Ports {
-		if p.ContainerPort == 10249 || p.ContainerPort == 10256 {
-			t.Errorf("port %d is kube-proxy's", p.ContainerPort)
-		}
-		if want := fmt.Sprintf("--serve-address=0.0.0.0:%d", p.ContainerPort); !slices.Contains(c.Args, want) {
-			t.Errorf("arguments are %v, want %s", c.Args, want)
-		}
-	}
-	if want := map[string]string{"app.kubernetes.io/name": "kube-vmap-shadow"}; !maps.Equal(ds.Spec.Template.Labels, want) {
-		t.Errorf("pods have the labels %v, want %v", ds.Spec.Template.Labels, want)
-	}
-	for _, m := range c.VolumeMounts {
-		if !m.ReadOnly {
-			t.Errorf("%s is writable", m.MountPath)
-		}
-	}
-	if name := configVolume(t, ds); name != "kube-vmap" {
-		t.Errorf("pods mount ConfigMap %q", name)
-	}
-	if suffix := kustomized(t, "shadow").NameSuffix; suffix != "-shadow" {
-		t.Errorf("suffix %q: deleting it would delete objects of kube-vmap", suffix)
-	}
-}
-
 // containers returns those of our image in all DaemonSets.
 func containers(t *testing.T) []corev1.Container {
 	t.Helper()
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
-	preflight, shadow := daemonSet(t, "preflight/daemonset.yaml"), daemonSet(t, "shadow/daemonset.yaml")
+	preflight := daemonSet(t, "preflight/daemonset.yaml")
 	return slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers,
-		cleanup.Spec.Template.Spec.InitContainers, preflight.Spec.Template.Spec.InitContainers, shadow.Spec.Template.Spec.Containers)
+		cleanup.Spec.Template.Spec.InitContainers, preflight.Spec.Template.Spec.InitContainers)
 }
 
 // configVolume returns the name of the ConfigMap in the first volume.

@@ -78,7 +78,7 @@ func TestEveryNodeGetsExactlyOneProxy(t *testing.T) {
 // TestPodsTolerateAllTaints checks that kube-vmap runs wherever kube-proxy would.
 func TestPodsTolerateAllTaints(t *testing.T) {
 	for _, file := range []string{
-		"base/daemonset.yaml", "base/cleanup.yaml", "preflight/daemonset.yaml", "readiness/daemonset.yaml", "shadow/daemonset.yaml",
+		"base/daemonset.yaml", "base/cleanup.yaml", "preflight/daemonset.yaml", "readiness/daemonset.yaml",
 	} {
 		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
 		if want := (corev1.Toleration{Operator: corev1.TolerationOpExists}); len(got) != 1 || got[0] != want {

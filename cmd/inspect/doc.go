@@ -12,7 +12,6 @@
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/programs
-//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/foreign/simulate and dump
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      page/live
 //	nodestatus (the document of a node)     the loop's snapshot, conntrack      nodestatus/build, nodestatus/client
 //	findings   (what is wrong, as values)   a Document                          nodestatus

@@ -36,7 +36,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/problems"
-	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
@@ -100,7 +99,7 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 		status.NewNodeCommand(&client.ThisNode{}, explainSilence),
 		problems.NewCommand(&client.ThisNode{}, "kube-vmap", nil), explain.NewCommand(),
 		top.NewCommand(&client.ThisNode{}, "kube-vmap", time.Second),
-		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
+		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(),
 	)

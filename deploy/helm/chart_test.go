@@ -48,7 +48,7 @@ func TestChartHasTheObjectsOfKustomize(t *testing.T) {
 // kube-vmap with the rest.
 func TestChartHasTheOtherFoldersOfKustomize(t *testing.T) {
 	base := objects(t, render(t, "apiServer: "+server))
-	for folder, value := range map[string]string{"preflight": "preflight", "shadow": "shadow", "kubectl": "viewers", "readiness": "readiness", "scaler": "scaler"} {
+	for folder, value := range map[string]string{"preflight": "preflight", "kubectl": "viewers", "readiness": "readiness", "scaler": "scaler"} {
 		want := kustomize(t, folder)
 		got := objects(t, render(t, "apiServer: "+server+"\n"+value+": {enabled: true}"))
 		for name, object := range got {
@@ -111,7 +111,6 @@ func TestNamesAndNamespace(t *testing.T) {
 nameOverride: `+name+`
 otherProxies: [{labels: {app: other}}, {labels: {app: third}, namespaces: [third]}]
 preflight: {enabled: true}
-shadow: {enabled: true}
 viewers: {enabled: true}
 readiness: {enabled: true}
 scaler: {enabled: true, kedaNamespace: autoscaling}
@@ -129,7 +128,7 @@ monitoring: {serviceMonitor: {enabled: true}}`)
 	}
 	for _, want := range []string{
 		"namespaces:\n            - kube-system\n", "namespaces:\n            - third\n", "serviceaccount:network:proxy-readiness", "^proxy-[a-z0-9]{5}$",
-		`name("proxy")`, "- proxy\n", "matchNames:\n    - network\n", "serviceAccountName: proxy-shadow", "policyName: proxy-viewer",
+		`name("proxy")`, "- proxy\n", "matchNames:\n    - network\n", "policyName: proxy-viewer",
 		"--namespace=network\n", "--reporter=system:serviceaccount:network:proxy\n", "kubernetes.io/metadata.name: autoscaling\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -98,7 +98,7 @@ func parsed(t *testing.T, values string) (set map[string]any) {
 func kustomize(t *testing.T, folder string) map[string]map[string]any {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
-	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring", "preflight", "shadow", "kubectl", "readiness", "scaler"} {
+	for _, dir := range []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "monitoring", "preflight", "kubectl", "readiness", "scaler"} {
 		for _, file := range glob(t, filepath.Join("..", dir, "*")) {
 			if info, err := os.Stat(file); err != nil || info.IsDir() {
 				continue

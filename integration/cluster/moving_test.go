@@ -57,7 +57,7 @@ type move struct {
 
 func newMove(t *testing.T, mode string) *move {
 	t.Helper()
-	c := newScene(t, clustertest.Alone, lab.Options{Pods: 3}) // shadow compares the Services of all tests
+	c := newScene(t, clustertest.Alone, lab.Options{Pods: 3}) // the probation checks Services of all tests
 	program, err := plane.Program("kube-proxy")
 	clustertest.Must(t, err)
 	m := &move{scene: c, mode: mode, program: program}
@@ -74,7 +74,6 @@ func (m *move) run(t *testing.T) {
 		do   func(*move, *testing.T)
 	}{
 		{"preflight", (*move).preflight},
-		{"shadow", (*move).shadow},
 		{"a take-over that fails", (*move).fail},
 		{"cleanup", (*move).cleanUp},
 		{"another take-over, killed in the probation", (*move).takeOver},
@@ -108,11 +107,6 @@ func (m *move) preflightSays(t *testing.T, want string) {
 	if i.Verdict != programs.Fine || !strings.HasPrefix(i.Detail, want) {
 		t.Errorf("%+v, want %s", i, want)
 	}
-}
-
-// shadow finds no difference between kube-proxy and kube-vmap.
-func (m *move) shadow(t *testing.T) {
-	m.command(t, 0, append([]string{"shadow", "--once", "--proxy-mode=" + m.mode}, m.flags()...)...)
 }
 
 // fail takes over while a firewall keeps the node from Services. The node is returned.

@@ -41,7 +41,6 @@ var refused = [][]string{
 	{"kube-vmap", "get", "svc"},
 	{plugin.Binary, "getsvc"},
 	{plugin.Binary, "preflight"},
-	{plugin.Binary, "shadow"},
 	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
 	{plugin.Binary, "explain", "--trace=true"},
 	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--probe"},
@@ -90,7 +89,7 @@ func testPermissions(t *testing.T, c *plugin.Cluster) {
 	for _, command := range refused {
 		checkRefused(t, admitted(t, as, n.Pod, plugin.Container, command...), command)
 	}
-	for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-shadow-node1"} {
+	for _, pod := range []string{"etcd-node1", "kube-vmap-node1-x", "kube-vmap-preflight-node1"} {
 		c.CreateProxyPod(t, n.Name, pod)
 		checkRefused(t, admitted(t, as, pod, plugin.Container, plugin.Binary, "version"), pod)
 		clustertest.Must(t, c.Client.CoreV1().Pods(plugin.Namespace).Delete(t.Context(), pod, *metav1.NewDeleteOptions(0)))
