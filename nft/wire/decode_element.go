@@ -200,12 +200,3 @@ func prefixKey(first netip.Addr, marks []nft.Element) nft.Key {
 	}
 	return nft.Key{}
 }
-
-// DecodeKey decodes the key of an element, as a packet has it. It reports false if no
-// element of ours has such a key.
-func DecodeKey(id nft.SetID, b []byte) (nft.Key, bool) {
-	var d decoder
-	var k nft.Key
-	d.key(id, &k, b)
-	return k, d.Err() == nil && k != nft.Key{}
-}

@@ -177,12 +177,3 @@ func (e *encoder) comment(el *nft.Element) {
 	e.Bytes[text-1] = byte(len(e.Bytes) - text)
 	e.Close(at)
 }
-
-// AppendElement appends an element as a message of the kernel would have it, without the
-// header of the attribute.
-func AppendElement(b []byte, id nft.SetID, el *nft.Element) []byte {
-	e := encoder{Encoder: attr.Encoder{Bytes: b}}
-	at := len(e.Bytes)
-	e.element(id, el, true)
-	return append(e.Bytes[:at], e.Bytes[at+attr.HeaderLen:]...)
-}

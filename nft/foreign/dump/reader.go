@@ -6,10 +6,8 @@
 //	Tables, Legacy          names, hooks, policies             to recognize programs
 //	Reader                  chains, rules                      kube-proxy's remains, traces
 //	                        what one packet meets              explain
-//	TableRules              one table, as if it were alone     shadow
-//	Memory                  a rule set of ours in memory       shadow
 //
-// The last three implement [simulate.Rules]. A rule is a [simulate.Rule], also for its text.
+// A Reader implements [simulate.Rules]. A rule is a [simulate.Rule], also for its text.
 //
 // [Reader] asks the kernel for the base chains (dump), the rules of a chain (dump of that chain),
 // and the element of a key (NFT_MSG_GETSETELEM; a set of intervals that are not part of a longer

@@ -15,11 +15,6 @@ import (
 	"kube-vmap/nft/foreign/simulate"
 )
 
-type setName struct {
-	table simulate.Table
-	name  string
-}
-
 // A set is a set and what was read of it.
 type set struct {
 	simulate.Set
@@ -40,9 +35,6 @@ func (s *set) find(key []byte) *simulate.Element {
 }
 
 const setConcat = 0x80
-
-// isDynamic reports whether packets or time change the set.
-func (s *set) isDynamic() bool { return s.flags&(unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL) != 0 }
 
 // hasIntervals reports whether whole keys are intervals, which the kernel keeps as two
 // elements each.
@@ -72,7 +64,7 @@ func (s *set) decode(d *attr.Decoder, m message) {
 		case unix.NFTA_SET_DATA_TYPE:
 			s.DataType = d.Uint32(value)
 		case unix.NFTA_SET_TIMEOUT:
-			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
+			s.Timeout = time.Duration(d.Uint64(value)) * time.Millisecond
 		}
 	}
 	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0

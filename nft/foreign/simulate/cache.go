@@ -12,7 +12,6 @@ import (
 type sourceCache struct {
 	Sources
 	family     model.Family
-	brief      bool                   // for a [Session]
 	baseChains map[Hook][][]BaseChain // in the order in which packets pass them, by priority
 	rules      memo[Chain, *ruleList]
 	sets       memo[setName, *Set]
@@ -45,9 +44,6 @@ type egress struct {
 }
 
 func newSourceCache(s Sources, f model.Family) *sourceCache {
-	if s.Indexes == nil {
-		s.Indexes = &Indexes{}
-	}
 	return &sourceCache{Sources: s, family: f}
 }
 
@@ -77,7 +73,7 @@ func (m *sourceCache) rulesOf(c Chain) (*ruleList, error) {
 		if err != nil || isOurs(c) {
 			return &ruleList{rules: list}, err
 		}
-		return m.Indexes.of(list, m.family), nil
+		return newRuleList(list, m.family), nil
 	})
 }
 

@@ -42,7 +42,7 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 		return verdictBreak, err
 	}
 	var n uint32
-	if e.Type == expr.HashTypeJenkins && v.isKnown() && !w.brief {
+	if e.Type == expr.HashTypeJenkins && v.isKnown() {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
@@ -96,7 +96,6 @@ type choices struct {
 	next int
 	// perPick and walks limit how much is explored: results of a pick, and walks.
 	perPick, walks uint32
-	last           bool // begin with the last result of each pick
 
 	// mainWalks and alternatives are the numbers of walks so far.
 	mainWalks, alternatives int
@@ -187,11 +186,7 @@ func (c *choices) take(fresh func() choice) uint32 {
 		return first.index
 	}
 	if c.next == len(c.made) {
-		made := fresh()
-		if c.last {
-			made.index = made.total - 1
-		}
-		c.made = append(c.made, made)
+		c.made = append(c.made, fresh())
 	}
 	c.next++
 	return c.made[c.next-1].index
@@ -270,10 +265,6 @@ func (c *choices) mayAdvance(last *choice) bool {
 		return true
 	}
 	return false
-}
-
-func (c *choices) beginsFirst() bool {
-	return !slices.ContainsFunc(c.made, func(made choice) bool { return made.index > 0 })
 }
 
 func (c *choices) probability() float64 {

@@ -11,13 +11,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Indexes are indexes of the long chains of other programs, by destination: kube-proxy's
-// iptables mode has a chain with a rule for each Service, and a packet would be compared with
-// all of them. They may be shared by simulations that read the same rules. The zero value is
-// ready.
-type Indexes struct{ byFirst map[*Rule]*ruleList }
-
-// minIndexed is the length from which a chain has an index.
+// minIndexed is the length from which a chain has an index: kube-proxy's iptables mode has a chain
+// with a rule for each Service, and each walk would be compared with all of them.
 const minIndexed = 64
 
 // A ruleList is the rules of a chain, without those that have no effect if the chain is
@@ -39,23 +34,11 @@ type destinationIndex struct {
 	others []int
 }
 
-func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
-	if len(rules) < minIndexed {
-		return &ruleList{rules: withEffect(rules)}
-	}
-	if l := x.byFirst[&rules[0]]; l != nil {
-		return l
-	}
+func newRuleList(rules []Rule, f model.Family) *ruleList {
 	l := &ruleList{rules: withEffect(rules)}
-	l.index, l.sources = newDestinationIndex(l.rules, f)
-	if len(l.index.others) > len(l.rules)/2 {
-		l.index = nil // the endpoints of one Service: not kept, since there may be many such chains
-		return l
+	if len(rules) >= minIndexed {
+		l.index, l.sources = newDestinationIndex(l.rules, f)
 	}
-	if x.byFirst == nil {
-		x.byFirst = map[*Rule]*ruleList{}
-	}
-	x.byFirst[&rules[0]] = l
 	return l
 }
 
@@ -73,7 +56,7 @@ func newDestinationIndex(rules []Rule, f model.Family) (*destinationIndex, []net
 	x := &destinationIndex{byAddr: map[netip.Addr][]int{}, byPort: map[uint16][]int{}}
 	sources := make([]netip.Prefix, len(rules))
 	for i, r := range rules {
-		d := RequiredDestination(r, f)
+		d := requiredDestination(r, f)
 		sources[i] = d.source
 		switch {
 		case d.Addr.IsValid():
@@ -115,17 +98,17 @@ func (l *ruleList) nextTo(from int, to netip.AddrPort) int {
 	return first
 }
 
-// A Destination is what a rule requires of the destination; zero values mean anything.
-type Destination struct {
+// A destination is what a rule requires of the destination; zero values mean anything.
+type destination struct {
 	Addr     netip.Addr
 	Port     uint16
 	Protocol model.Protocol
 	source   netip.Prefix
 }
 
-// RequiredDestination returns the destination without which a rule does not match and has no
+// requiredDestination returns the destination without which a rule does not match and has no
 // effect. It looks only for comparisons with one value.
-func RequiredDestination(r Rule, f model.Family) (d Destination) {
+func requiredDestination(r Rule, f model.Family) (d destination) {
 	for i, e := range r.Expressions {
 		var compared []byte
 		if i+1 < len(r.Expressions) {
@@ -151,7 +134,7 @@ func RequiredDestination(r Rule, f model.Family) (d Destination) {
 	return d
 }
 
-func (d *Destination) addPorts(x Extension) {
+func (d *destination) addPorts(x Extension) {
 	if x.requires == nil {
 		return
 	}
@@ -160,7 +143,7 @@ func (d *Destination) addPorts(x Extension) {
 	}
 }
 
-func (d *Destination) addPayload(e *expr.Payload, compared []byte, f model.Family) {
+func (d *destination) addPayload(e *expr.Payload, compared []byte, f model.Family) {
 	at := addressFields[f]
 	switch {
 	case e.OperationType != expr.PayloadLoad || int(e.Len) != len(compared):
@@ -173,7 +156,7 @@ func (d *Destination) addPayload(e *expr.Payload, compared []byte, f model.Famil
 
 // addSource adds the source that the expressions behind a load compare, of which a mask may keep a
 // part.
-func (d *Destination) addSource(e *expr.Payload, next []any, f model.Family) {
+func (d *destination) addSource(e *expr.Payload, next []any, f model.Family) {
 	at := addressFields[f]
 	if e.OperationType != expr.PayloadLoad || e.Base != expr.PayloadBaseNetworkHeader || int(e.Offset) != at.source ||
 		int(e.Len) > at.length || d.source.IsValid() {

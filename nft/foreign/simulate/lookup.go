@@ -80,7 +80,6 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 		w.addedElements[at] = nil
 		return verdictContinue, nil
 	case !set.IsMap:
-		w.remember(set, e)
 		w.addedElements[at] = &Element{Expires: cmp.Or(e.Timeout, set.Timeout)}
 		return verdictContinue, nil
 	}
@@ -98,16 +97,10 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.remember(set, e)
 	w.addedElements[at] = &Element{
 		Data: slices.Clone(data.bytes), Expires: max(e.Timeout, time.Millisecond),
 	}
 	return matchVerdict(!e.Invert), nil
-}
-
-// remember notes for how long the rules remember the packet.
-func (w *walk) remember(set *Set, e *expr.Dynset) {
-	w.record.remembered = max(w.record.remembered, e.Timeout, set.Timeout)
 }
 
 func dataLength(set *Set) int {

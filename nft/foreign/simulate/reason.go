@@ -30,7 +30,7 @@ func (w *walk) about(subject string, object func(data, mask []byte) string) {
 func (w *walk) aboutPayload(e *expr.Payload) {
 	w.about("", nil)
 	a := addressFields[w.frame.family]
-	if w.brief || e.Base != expr.PayloadBaseNetworkHeader || int(e.Len) != a.length {
+	if e.Base != expr.PayloadBaseNetworkHeader || int(e.Len) != a.length {
 		return
 	}
 	switch int(e.Offset) {
@@ -54,7 +54,7 @@ func (w *walk) aboutMeta(key expr.MetaKey) {
 
 func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 	r := &w.reason
-	if w.brief || r.subject == "" {
+	if r.subject == "" {
 		return
 	}
 	is := " is "

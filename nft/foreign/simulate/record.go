@@ -34,13 +34,12 @@ type record struct {
 	requested     string // why nat-postrouting masquerades it, if not because it is marked
 	masquerade    bool
 	affinity      *Affinity
-	remembered    time.Duration // for which a rule has added the client to a set
 	faults        []string
 	doubts        []Doubt
 }
 
 func (w *walk) note(kind, text string) {
-	if w.brief || w.record.later {
+	if w.record.later {
 		return
 	}
 	w.record.steps = append(w.record.steps, path.Step{
@@ -90,9 +89,6 @@ func (w *walk) inChain(kinds ...nft.ChainKind) bool {
 
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	ours := w.position.isOurs()
-	if w.brief && (!ours || !found || e.Verdict == nil) {
-		return
-	}
 	text := valueText(set.KeyType, key)
 	if !ours {
 		w.reason = reason{text: foreignLookupText(set, text, found)}
@@ -283,7 +279,7 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 }
 
 func (w *walk) noteAddress(kind, side, to string) {
-	if w.note(kind, w.reason.prefix(side+to)); !w.brief && !w.record.later {
+	if w.note(kind, w.reason.prefix(side+to)); !w.record.later {
 		w.record.steps[len(w.record.steps)-1].To = to
 	}
 }
@@ -317,9 +313,7 @@ func (w *walk) noteDropped() {
 	w.record.by = w.position.ref()
 	switch {
 	case !w.position.isOurs():
-		if !w.brief {
-			w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)
-		}
+		w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)
 	case len(w.record.faults) > 0:
 		w.record.because = Because{ReasonFault, w.record.faults[0]}
 	default:

@@ -99,7 +99,7 @@ type Outcome struct {
 	Probability float64
 	// Endpoints are the possible destinations, the most probable first.
 	Endpoints []Endpoint
-	// Stopped are the destinations of packets that do not arrive; a [Session] does not have them.
+	// Stopped are the destinations of packets that do not arrive.
 	Stopped []netip.AddrPort
 	// Masquerade is true if the endpoint sees an address of the node. Why is the reason
 	// for it, or against it.
@@ -123,11 +123,7 @@ type Endpoint struct {
 	// link. Both are zero if there are several, and for the node itself.
 	Out Link
 	Via netip.Addr
-	// Remembered is how long the rules remember that the client has the endpoint; zero if
-	// they do not. Sticks is set by a [Session]: its next connection gets the same one.
-	Remembered time.Duration
-	Sticks     bool
-	// Reply is the way back; a [Session] does not simulate it.
+	// Reply is the way back.
 	Reply Reply
 }
 

@@ -148,7 +148,7 @@ func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
 
 // explore runs all walks, or so many of them that the rest is only counted.
 func explore(m *sourceCache, in Link, r *Result, c *choices) error {
-	s := &summary{Result: r, brief: m.brief}
+	s := &summary{Result: r}
 	for more := true; more; more = c.advance() {
 		if m.Interrupted != nil {
 			if err := m.Interrupted(); err != nil {
@@ -162,12 +162,8 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 			w.record.verdict, w.record.how, err = VerdictUnknown, err.Error(), nil
 		}
 		l := w.leaf()
-		switch {
-		case err != nil:
-		case !m.brief:
+		if err == nil {
 			err = w.addReply(&l)
-		case l.endpoint.Remembered > 0 && l.verdict.Arrives():
-			l.endpoint.Sticks, err = w.asksAgain()
 		}
 		if err != nil {
 			return err
@@ -188,7 +184,7 @@ func (w *walk) leaf() leaf {
 	l := leaf{record: w.record, probability: w.choices.probability()}
 	l.endpoint = Endpoint{
 		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
-		Local: w.record.hook == HookInput, Remembered: w.record.remembered,
+		Local: w.record.hook == HookInput,
 	}
 	if !l.endpoint.Local {
 		l.endpoint.Out, l.endpoint.Via = w.frame.out, w.nextHop

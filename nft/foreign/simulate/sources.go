@@ -23,8 +23,6 @@ type Sources struct {
 	IPSets IPSets
 	// Host may be nil: a simulation of rules alone.
 	Host Host
-	// Indexes may be shared by simulations that read the same rules; nil for its own.
-	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
 	// WithoutOurs makes it no error if there is no table of ours.

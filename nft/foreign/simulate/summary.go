@@ -16,7 +16,6 @@ type summary struct {
 	stepGroups stepGroups
 	seen       float64 // probability of all leaves so far
 	incomplete bool    // there are more walks
-	brief      bool    // without steps
 }
 
 // add adds a leaf. Of one that assumes an undecided match, only whether it differs counts.
@@ -32,9 +31,7 @@ func (s *summary) add(l leaf, c *choices) {
 	s.Affinity = cmp.Or(s.Affinity, l.affinity)
 	s.Faults = union(s.Faults, l.faults)
 	s.addToOutcome(l)
-	if !s.brief {
-		s.stepGroups.add(l)
-	}
+	s.stepGroups.add(l)
 	s.seen += l.probability
 }
 
@@ -98,7 +95,7 @@ func (s *summary) addToOutcome(l leaf) {
 	o := &s.Outcomes[i]
 	o.Probability += l.probability
 	if !l.verdict.Arrives() {
-		if !s.brief && !slices.Contains(o.Stopped, l.endpoint.Address) {
+		if !slices.Contains(o.Stopped, l.endpoint.Address) {
 			o.Stopped = append(o.Stopped, l.endpoint.Address)
 		}
 		return

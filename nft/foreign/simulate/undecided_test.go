@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -161,15 +160,7 @@ func TestIndexFindsTheRulesThatMayMatch(t *testing.T) {
 		if o, _ := only(t, f, sample); o.Verdict != want {
 			t.Errorf("%s: %s, want %s", n, o.Verdict, want)
 		}
-		withoutDestination := slices.Repeat([]Rule{{Expressions: []any{verdictOf(expr.VerdictDrop, "")}}}, minIndexed)
-		x := &Indexes{}
-		list := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4)
-		if again := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4); again != list || list.index == nil {
-			t.Error("the index is not kept")
-		}
-		if x.of(withoutDestination, model.IPv4); len(x.byFirst) != 1 {
-			t.Error("a chain of endpoints is kept")
-		}
+		list := newRuleList(f.rules[Chain{otherTable, "forward"}], model.IPv4)
 		if next := list.next(0, client, service); n == "none" && next != len(list.rules) || n == "neither" && next != 102 {
 			t.Errorf("%s: the next rule is %d of %d", n, next, len(list.rules))
 		}
@@ -200,7 +191,7 @@ func TestRulesOfOtherSourcesAreSkipped(t *testing.T) {
 	} {
 		rules := slices.Repeat([]Rule{{Expressions: sourceIs([]byte{10, 0, 0, 1}, nil)}}, minIndexed)
 		rules[7] = Rule{Expressions: sourceIs(tc.data, tc.mask)}
-		if got := (&Indexes{}).of(rules, model.IPv4).next(0, client, service); got != tc.next {
+		if got := newRuleList(rules, model.IPv4).next(0, client, service); got != tc.next {
 			t.Errorf("%d: the next rule is %d, want %d", n, got, tc.next)
 		}
 	}
@@ -211,36 +202,6 @@ func destinationIs(a netip.Addr) []any {
 	return []any{
 		&expr.Payload{OperationType: expr.PayloadLoad, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4, DestRegister: unix.NFT_REG_1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: a.AsSlice()},
-	}
-}
-
-// TestSessionFollowsRecentClients has the rules of kube-proxy for session affinity.
-func TestSessionFollowsRecentClients(t *testing.T) {
-	recent := func(f fields) any {
-		f[212] = []byte{255, 255, 255, 255} // a mask of the addresses in the list
-		return extensionWith("recent", 1, 228, f)
-	}
-	f := node()
-	f.chain(otherTable, "nat", "nat", HookPrerouting, -100,
-		[]any{recent(fields{0: uint32(10800), 10: []byte("SEP-1")}), verdictOf(expr.VerdictJump, "sep-1")},
-		[]any{recent(fields{0: uint32(10800), 10: []byte("SEP-2")}), verdictOf(expr.VerdictJump, "sep-2")},
-		[]any{oneOf(2), verdictOf(expr.VerdictJump, "sep-1")},
-		[]any{verdictOf(expr.VerdictJump, "sep-2")})
-	second := netip.MustParseAddrPort("10.244.1.3:8080")
-	f.add(Chain{otherTable, "sep-1"}, append([]any{recent(fields{8: recentSet, 10: []byte("SEP-1")})}, to(endpoint)...))
-	f.add(Chain{otherTable, "sep-2"}, append([]any{recent(fields{8: recentSet, 10: []byte("SEP-2")})}, to(second)...))
-	s, err := NewSession(f.sources(), model.IPv4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := s.Explore(sample, eth0)
-	if err != nil || len(r.Doubts) > 0 || len(r.Outcomes) != 1 || len(r.Outcomes[0].Endpoints) != 2 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	for _, e := range r.Outcomes[0].Endpoints {
-		if e.Probability != 0.5 || e.Remembered != 3*time.Hour || !e.Sticks {
-			t.Errorf("%+v", e)
-		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"time"
-
 	"github.com/google/nftables/expr"
 )
 
@@ -58,27 +56,19 @@ func (w *walk) socket(e *expr.Socket) (verdict, error) {
 // Options of a match of recent: it adds the address to its list, or deletes it.
 const recentSet, recentRemove = 2, 8
 
-// matchRecent is recent_mt of net/netfilter/xt_recent.c. Of what lists had before the packet only a
-// [Session] knows something: that its client is new.
+// matchRecent is recent_mt of net/netfilter/xt_recent.c. What lists had before the packet is unknown.
 func (w *walk) matchRecent(b info) (bool, error) {
 	const ttl, mask = 16, 212
 	options, invert, name := b.u8(8), b.u8(9) != 0, b.text(10, 200)
 	a := w.ends()[byteOf(b.u8(210) != 0)].Addr()
 	a = masked(a, b.addr(mask))
 	at := elementKey{Table{Family: "xt_recent"}, name, a.String()}
-	timeout := elementKey{Table{Family: "xt_recent seconds"}, name, ""}
 	if options&recentSet != 0 {
-		if t := w.addedElements[timeout]; t != nil {
-			w.record.remembered = max(w.record.remembered, t.Expires)
-		}
 		w.addedElements[at] = &Element{}
 		return !invert, nil
 	}
-	if w.brief {
-		w.addedElements[timeout] = &Element{Expires: time.Duration(b.u32(0)) * time.Second}
-	}
 	switch added, changed := w.addedElements[at]; {
-	case !changed && !w.brief, added != nil && (options&ttl != 0 || b.u32(4) > 1):
+	case !changed, added != nil && (options&ttl != 0 || b.u32(4) > 1):
 		return false, undecidedError(matchPrefix + "recent, list " + name)
 	case added == nil:
 		return invert, nil

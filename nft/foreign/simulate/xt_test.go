@@ -241,7 +241,7 @@ func TestRequiredDestinationOfProtocols(t *testing.T) {
 		{"sctp", 292, fields{4: uint16(80), 6: uint16(80), 284: uint32(1)}, 0},
 	} {
 		x, ok := extensionOf(tc.name, info{data: tc.fields.build(tc.size)})
-		if d := RequiredDestination(Rule{Expressions: []any{x}}, model.IPv4); !ok || d.Port != tc.want {
+		if d := requiredDestination(Rule{Expressions: []any{x}}, model.IPv4); !ok || d.Port != tc.want {
 			t.Errorf("%s %v: port %d, want %d", tc.name, tc.fields, d.Port, tc.want)
 		}
 	}
