@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -55,8 +56,9 @@ func (n *Node) addBridge() error {
 
 // newBridge creates a bridge on the host.
 func (h *Host) newBridge(name string) (link, error) {
-	snooping := false // the lab has no querier, and IPv6 needs its multicast immediately
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}, MulticastSnooping: &snooping}
+	snooping := false                                                                        // the lab has no querier, and IPv6 needs its multicast immediately
+	attrs := netlink.LinkAttrs{Name: name, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}} // which ports do not change
+	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 	if err := h.nl.LinkAdd(bridge); err != nil {
 		return link{}, fmt.Errorf("create bridge %s of %s: %w", name, h.Name, err)
 	}
@@ -92,5 +94,7 @@ func (p *Pod) attachTo(bridge link) error {
 			return err
 		}
 	}
-	return errors.Join(port.await(), eth0.await(own...), bridge.await(p.node.inRange(p.node.Gateway)...))
+	return errors.Join(
+		port.await(), eth0.await(own...), bridge.await(p.node.inRange(p.node.Gateway)...), bridge.know(eth0, p.addrs),
+	)
 }

@@ -161,6 +161,17 @@ func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, 
 		return nil, nil, err
 	}
 	for _, other := range before {
+		here, err := n.link("eth0")
+		if err != nil {
+			return nil, nil, err
+		}
+		there, err := other.link("eth0")
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := errors.Join(here.know(there, other.addrs), there.know(here, addrs)); err != nil {
+			return nil, nil, err
+		}
 		for _, f := range model.Families {
 			err := errors.Join(other.AddRoute(ranges[f], addrs[f]), n.AddRoute(other.ranges[f], other.addrs[f]))
 			if err != nil {
@@ -196,7 +207,10 @@ func (l *Lab) plug(n *Node) error {
 			return err
 		}
 	}
-	return errors.Join(eth0.await(outsidePrefixes(n.addrs)...), port.await(), bridge.await(outsidePrefixes(outsideAddrs)...))
+	return errors.Join(
+		eth0.await(outsidePrefixes(n.addrs)...), port.await(), bridge.await(outsidePrefixes(outsideAddrs)...),
+		eth0.know(bridge, outsideAddrs),
+	)
 }
 
 // outsidePrefixes returns addresses with the prefix length of the link outside.

@@ -75,6 +75,20 @@ func (l link) route(to netip.Prefix, via netip.Addr) error {
 	return nil
 }
 
+// know adds a neighbour's addresses, as if it had been heard of some time ago. The nodes of a running
+// cluster know those that they send packets to.
+func (l link) know(neighbour link, addrs [2]netip.Addr) error {
+	for _, a := range addrs {
+		err := l.host.nl.NeighSet(&netlink.Neigh{
+			LinkIndex: l.Attrs().Index, IP: a.AsSlice(), HardwareAddr: neighbour.Attrs().HardwareAddr, State: netlink.NUD_STALE,
+		})
+		if err != nil {
+			return fmt.Errorf("add neighbour %s to %s of %s: %w", a, l.Attrs().Name, l.host.Name, err)
+		}
+	}
+	return nil
+}
+
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -53,7 +53,7 @@ func (p *Pod) attachAlone() error {
 			return err
 		}
 	}
-	return errors.Join(here.await(gateway...), there.await(own...))
+	return errors.Join(here.await(gateway...), there.await(own...), here.know(there, p.addrs))
 }
 
 // Close removes the pod, with its servers, link and routes. A second call does

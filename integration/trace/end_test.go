@@ -86,13 +86,7 @@ var ends = []end{
 	},
 	{
 		// The packet waits on the bridge until the neighbour of its new destination is known.
-		name: "unknown neighbour", alone: true, prepare: func(s *scene) {
-			for _, pod := range s.Pods[:2] {
-				for _, f := range model.Families {
-					s.run("ip", "neigh", "flush", "to", pod.Addr(f).String())
-				}
-			}
-		},
+		name: "unknown neighbour", alone: true, prepare: forgetPods,
 		port: servicePort, outcome: lab.Answered, want: trace.EndingSent,
 	},
 	{
@@ -127,6 +121,15 @@ func iptables(backend string, args ...string) func(*scene) {
 func closePods(s *scene) {
 	for _, pod := range s.Pods[:2] {
 		s.must(pod.Close())
+	}
+	forgetPods(s)
+}
+
+func forgetPods(s *scene) {
+	for _, pod := range s.Pods[:2] {
+		for _, f := range model.Families {
+			s.run("ip", "neigh", "flush", "to", pod.Addr(f).String())
+		}
 	}
 }
 
