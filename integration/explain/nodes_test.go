@@ -37,7 +37,26 @@ var nodeKinds = []nodeKind{
 	{
 		name:     "reply-by-another-interface",
 		commands: `$ip route add default dev veth2 table 100; $ip rule add from $pod1 to $outside lookup 100`,
-		doubt:    "the reply leaves by veth2, and the client's packet is taken to come in by eth0", lost: 0,
+		doubt:    "whether a neighbour on veth2 replies for",
+	},
+	{
+		name:     "reply-by-a-gateway-on-another-interface",
+		commands: `$ip route add default via $node2 dev eth0 onlink table 100; $ip rule add from $pod2 to $pod4 lookup 100`,
+		doubt:    "the reply leaves by eth0, and the client's packet is taken to come in by veth4",
+	},
+	{
+		name:     "address-that-no-host-has",
+		commands: `$ip route add $nowhere dev veth2`, doubt: "whether a neighbour on veth2 replies for",
+	},
+	{
+		name:     "gateway-that-no-host-has",
+		commands: `$ip route replace $remotes via $peer2 dev eth0 onlink`, doubt: "whether a neighbour on eth0 replies for",
+	},
+	{
+		name: "neighbour-that-does-not-reply",
+		commands: `sysctl -qw net.ipv4.neigh.eth0.retrans_time_ms=20 net.ipv6.neigh.eth0.retrans_time_ms=20
+			$ip route replace $remotes via $peer2 dev eth0 onlink; bash -c "echo >/dev/udp/$remote1/9"
+			until $ip neigh show to $peer2 | grep -q FAILED; do :; done`, lost: 15,
 	},
 	{
 		name: "reverse-path-by-rules-of-routing",
@@ -140,9 +159,10 @@ var nodeKinds = []nodeKind{
 			tcp, udp, sctp } $fam daddr $pod2 th dport 8081 redirect to :8080; }`, lost: 1,
 	},
 	{
-		name:     "masquerade-with-a-peer",
-		commands: `$ip address add $peer1 peer $peer2 dev eth0; $ip route replace $remotes via $peer2 dev eth0 onlink`,
-		rules:    `chain s { type nat hook postrouting priority 100; oifname eth0 $fam daddr $remote1 masquerade; }`,
+		name: "masquerade-with-a-peer",
+		commands: `$ip address add $peer1 peer $peer2 dev eth0; $ip route replace $remotes via $peer2 dev eth0 onlink
+			$ip neigh replace $peer2 dev eth0 nud stale lladdr $($ip neigh show $node2 dev eth0 | cut -d" " -f3)`,
+		rules: `chain s { type nat hook postrouting priority 100; oifname eth0 $fam daddr $remote1 masquerade; }`,
 	},
 	{
 		name:     "masquerade-with-a-source-of-the-route",

@@ -180,7 +180,7 @@ func (a *tally) count(n *int) {
 
 // countUncertain counts a packet by the first reason, without names.
 func (a *tally) countUncertain(w simulate.Result) {
-	reason := "an unknown outcome"
+	reason := "no reason"
 	if len(w.Doubts) > 0 {
 		reason = regexp.MustCompile(`[a-z0-9]*\d+`).ReplaceAllString(w.Doubts[0].Why, "N")
 	}

@@ -53,17 +53,36 @@ func (n *Network) Close() error {
 	return n.routes.Close()
 }
 
-// KnowsNeighbour reports whether the kernel has a link layer address of a neighbour. While it
-// looks for one it has none, nor after that failed, when it may remove the entry at any time.
-func (n *Network) KnowsNeighbour(neighbour netip.Addr, out simulate.Link) (bool, error) {
-	list, err := n.handle.NeighList(out.Index, int(nft.FamilyNumber(model.FamilyOf(neighbour))))
+// Neighbour implements [simulate.Host].
+func (n *Network) Neighbour(a netip.Addr, out simulate.Link) (s simulate.Neighbour, err error) {
+	l, err := n.handle.LinkByIndex(out.Index)
 	if err != nil {
-		return false, fmt.Errorf("list neighbours on %s: %w", out.Name, err)
+		return s, fmt.Errorf("find interface %s: %w", out.Name, err)
 	}
-	return slices.ContainsFunc(list, func(entry netlink.Neigh) bool {
-		a, _ := netip.AddrFromSlice(entry.IP)
-		return a.Unmap() == neighbour && entry.State&^(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) != 0
-	}), nil
+	if l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) != 0 {
+		return simulate.NeighbourKnown, nil
+	}
+	const header, state, destination = 12, 8, 1 // of struct ndmsg; NDA_DST
+	e := attr.Encoder{Bytes: append([]byte{nft.FamilyNumber(model.FamilyOf(a))}, make([]byte, header-1)...)}
+	binary.NativeEndian.PutUint32(e.Bytes[4:], uint32(out.Index))
+	e.Data(destination, a.AsSlice())
+	request := rtnl.Message{Header: rtnl.Header{Type: unix.RTM_GETNEIGH, Flags: rtnl.Request}, Data: e.Bytes}
+	err = socket.Ask(n.routes, request, func(m rtnl.Message) error {
+		if len(m.Data) < header {
+			return attr.ErrTruncated
+		}
+		switch entry := binary.NativeEndian.Uint16(m.Data[state:]); {
+		case entry&netlink.NUD_FAILED != 0:
+			s = simulate.NeighbourFailed
+		case entry&^netlink.NUD_INCOMPLETE != 0:
+			s = simulate.NeighbourKnown
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return s, fmt.Errorf("find neighbour %s on %s: %w", a, out.Name, err)
+	}
+	return s, nil
 }
 
 // bridgedPacketsPassHooks reports whether packets between the ports of a bridge pass the hooks

@@ -21,6 +21,7 @@ type sourceCache struct {
 	sources    memo[egress, netip.Addr]
 	ipsets     memo[IPSetQuery, bool]
 	ports      memo[Link, []Port]
+	neighbours memo[egress, Neighbour]
 	linkChains []BaseChain // of tables of bridges and ARP
 	// ingress are the interfaces by which the packet may come in; unknownIngress if routes do not show
 	// by which.

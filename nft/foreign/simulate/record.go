@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -81,6 +82,17 @@ func (w *walk) addDoubt(c undecidedError) { w.record.doubts = addDoubt(w.record.
 
 // addNodeDoubt notes that something of the node may decide otherwise.
 func (w *walk) addNodeDoubt(why string) { w.record.doubts = addDoubt(w.record.doubts, Doubt{Why: why}) }
+
+// noteUnknown makes an error that something is undecided the verdict, with a doubt.
+func (w *walk) noteUnknown(err error) error {
+	var undecided undecidedError
+	if !errors.As(err, &undecided) {
+		return err
+	}
+	w.record.verdict, w.record.how = VerdictUnknown, err.Error()
+	w.addNodeDoubt(string(undecided))
+	return nil
+}
 
 // inChain reports whether the packet is in a chain of ours of one of the kinds.
 func (w *walk) inChain(kinds ...nft.ChainKind) bool {

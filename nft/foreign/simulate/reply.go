@@ -60,20 +60,17 @@ func (w *walk) addReply(l *leaf) error {
 			w.frame.mark = mark
 		}
 	}
+	w.record.verdict = VerdictDelivered
 	if err == nil {
 		err = walk()
 	}
-	switch {
-	case errors.As(err, &undecided):
-		w.record.verdict, w.record.how = VerdictUnknown, err.Error()
-	case err == nil:
-		w.record.verdict = VerdictDelivered
-	case !errors.Is(err, errStopped):
+	if err = w.noteUnknown(err); err != nil && !errors.Is(err, errStopped) {
 		return err
 	}
-	if out := w.frame.out; err == nil && in != (Link{}) && out != (Link{}) && out != in {
+	elsewhere := in != (Link{}) && w.frame.out != (Link{}) && w.frame.out != in
+	if elsewhere && w.record.verdict == VerdictDelivered && w.frame.source() == w.packet.To && w.nextHop.IsValid() {
 		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s",
-			out.Name, in.Name))
+			w.frame.out.Name, in.Name))
 	}
 	l.addReply(w)
 	if l.endpoint.Reply.ReachesClient(w.packet) && !w.flow.isEstablished() {
@@ -96,14 +93,11 @@ func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
 		flow.Status &^= statusSeenReply
 	}
 	again.record = record{later: true, doubts: l.doubts, faults: l.faults}
-	err := again.run()
+	err := again.noteUnknown(again.run())
 	l.doubts, l.faults, l.probability = again.record.doubts, again.record.faults, w.choices.probability()
 	l.endpoint.Probability = l.probability
 	reply, r := &l.endpoint.Reply, again.record
-	var undecided undecidedError
 	switch {
-	case errors.As(err, &undecided):
-		reply.Verdict, reply.How = VerdictUnknown, err.Error()
 	case err != nil:
 		return err
 	case !r.verdict.Arrives():

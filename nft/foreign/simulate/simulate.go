@@ -156,11 +156,7 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 			}
 		}
 		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
-		err := w.run()
-		var undecided undecidedError
-		if errors.As(err, &undecided) {
-			w.record.verdict, w.record.how, err = VerdictUnknown, err.Error(), nil
-		}
+		err := w.noteUnknown(w.run())
 		l := w.leaf()
 		if err == nil {
 			err = w.addReply(&l)

@@ -196,7 +196,21 @@ type Host interface {
 	Links() ([]Link, error)
 	// Ports returns the ports of a bridge; none for another interface.
 	Ports(Link) ([]Port, error)
+	// Neighbour returns what is known of a host on a link.
+	Neighbour(netip.Addr, Link) (Neighbour, error)
 }
+
+// A Neighbour is what the node knows of a host on a link.
+type Neighbour uint8
+
+const (
+	// NeighbourUnknown means that the node has not looked for it yet.
+	NeighbourUnknown Neighbour = iota
+	// NeighbourKnown means that it has a link layer address, or needs none.
+	NeighbourKnown
+	// NeighbourFailed means that there was no reply when the node last looked for it.
+	NeighbourFailed
+)
 
 // A Port is a port of a bridge.
 type Port struct {

@@ -93,7 +93,10 @@ func (w *walk) receive() error {
 	if r.Local {
 		return w.passHooks(HookInput)
 	}
-	return w.passHooks(HookForward, HookPostrouting, HookEgress)
+	if err := w.passHooks(HookForward, HookPostrouting); err != nil {
+		return err
+	}
+	return w.transmit()
 }
 
 // flowtablePriority is the priority at the ingress hook at which a flowtable takes packets;
@@ -116,7 +119,7 @@ func (w *walk) passFlowtable() error {
 	if w.frame.out = r.Out; err != nil {
 		return err
 	}
-	return w.passHooks(HookEgress)
+	return w.transmit()
 }
 
 // leave is the path of a packet of the node itself through its hooks. It is routed again if a chain
@@ -141,12 +144,34 @@ func (w *walk) leave() error {
 	if err := w.checkLinks(false); err != nil {
 		return err
 	}
-	if err := w.passHooks(HookPostrouting, HookEgress); err != nil || !r.Local {
+	if err := w.passHooks(HookPostrouting); err != nil {
+		return err
+	}
+	if err := w.transmit(); err != nil || !r.Local {
 		return err
 	}
 	// The loopback returns the packet, with the same connection.
 	w.frame.in, w.frame.out, w.frame.fromNode = w.frame.out, Link{}, false
 	return w.passHooks(HookIngress, HookPrerouting, HookInput)
+}
+
+// transmit sends the packet to the next hop, if that is there: the client is, where its packet is
+// taken to come in.
+func (w *walk) transmit() error {
+	next := w.via(w.frame.destination().Addr())
+	if w.Host != nil && !next.IsMulticast() && (w.answered == nil || w.frame.out != w.in) {
+		s, err := w.neighbours.get(egress{w.frame.out, next}, func() (Neighbour, error) { return w.Host.Neighbour(next, w.frame.out) })
+		switch {
+		case err != nil:
+			return err
+		case s == NeighbourFailed:
+			w.noteUnreachable(fmt.Errorf("%w: no neighbour on %s replies for %s (ip neigh)", ErrNoRoute, w.frame.out.Name, next))
+			return errStopped
+		case s == NeighbourUnknown:
+			w.addNodeDoubt(fmt.Sprintf("whether a neighbour on %s replies for %s is not known (ip neigh)", w.frame.out.Name, next))
+		}
+	}
+	return w.passHooks(HookEgress)
 }
 
 // findRoute routes the packet. Of several next hops it picks one.

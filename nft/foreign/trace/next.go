@@ -61,7 +61,7 @@ func (t *Tracer) askRouting(path *Path) {
 		path.Refusal = err.Error()
 	case err == nil && r.Out == in && !r.Via.IsValid() && path.isTranslated():
 		// The packet would stay on the bridge, which has just looked for the neighbour.
-		if known, err := t.routes.KnowsNeighbour(query.To, in); !known && err == nil {
+		if s, err := t.routes.Neighbour(query.To, in); s != simulate.NeighbourKnown && err == nil {
 			path.Refusal = fmt.Sprintf("no neighbour on %s answers for %s (ip neigh)", in.Name, query.To)
 		}
 	}
