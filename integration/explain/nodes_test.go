@@ -199,6 +199,39 @@ var nodeKinds = []nodeKind{
 		doubt: "table netdev n, chain i, sees packets of ports of cni0",
 	},
 	{
+		name: "egress-of-a-port", bridge: true,
+		commands: `nft "add table netdev n; add chain netdev n e { type filter hook egress device veth2 priority 0; }
+			add rule netdev n e udp dport 8080 $fam saddr $pod4 drop"`,
+		doubt: "table netdev n, chain e, sees packets of ports of cni0",
+	},
+	{
+		name: "ingress-of-all-ports", bridge: true,
+		commands: `nft "add table netdev n; add chain netdev n i { type filter hook ingress devices = { veth1, veth2, veth3, veth4 } priority 0; }
+			add rule netdev n i $fam daddr $service udp dport 8080 drop"`, lost: 2,
+	},
+	{
+		name: "ingress-of-a-bridge", bridge: true,
+		commands: `nft "add table netdev n; add chain netdev n i { type filter hook ingress device cni0 priority 0; }
+			add rule netdev n i $fam daddr { $service, $pod2 } drop; add rule netdev n i $fam daddr $remote1 udp dport 8080 drop"`,
+		lost: 5,
+	},
+	{
+		name: "ingress-of-a-bridge-without-hooks", bridge: true,
+		commands: `sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0
+			nft "add table netdev n; add chain netdev n i { type filter hook ingress device cni0 priority 0; }
+			add rule netdev n i $fam daddr { $service, $pod2 } drop"`,
+		doubt: "br_netfilter", lost: 6,
+	},
+	{
+		name: "egress-of-a-bridge", bridge: true,
+		commands: `nft "add table netdev n; add chain netdev n e { type filter hook egress device cni0 priority 0; }
+			add rule netdev n e $fam daddr $pod2 tcp dport 8080 drop"`, lost: 2,
+	},
+	{
+		name: "time-to-live-on-a-bridge", bridge: true,
+		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 1; }`, lost: 5,
+	},
+	{
 		name: "chains-added-later",
 		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
 			tcp dport 8080 reject; }; }; add chain $fam one f { type filter hook forward priority 5; };

@@ -8,7 +8,7 @@ import (
 )
 
 // checkLinks notes what may stop a packet on its links, which is not simulated: tables of bridges
-// and of ARP, chains of the ports of a bridge, and what the bridge itself does not send on.
+// and of ARP, and what the bridge itself does not send on.
 func (w *walk) checkLinks(bridged bool) error {
 	families := map[string]bool{"arp": w.frame.family == model.IPv4}
 	for i, l := range [...]Link{w.frame.in, w.frame.out} {
@@ -20,45 +20,83 @@ func (w *walk) checkLinks(bridged bool) error {
 			continue
 		}
 		families["bridge"] = true
-		if err := w.checkPortChains([...]Hook{HookIngress, HookEgress}[i], l, ports); err != nil {
-			return err
-		}
-		switch {
-		case i > 0 || w.frame.in != w.frame.out:
-		case bridged:
+		if i == 0 && bridged {
 			w.checkPorts(l, ports)
-		case w.answered == nil && w.frame.destination() == w.packet.To:
-			w.addNodeDoubt("packets between ports of " + l.Name + " do not pass the hooks (br_netfilter)")
 		}
 	}
 	for _, b := range w.linkChains {
-		if err := w.doubtChain(b, families[b.Table.Family], "is not simulated"); err != nil {
+		if !families[b.Table.Family] {
+			continue
+		}
+		rules, err := w.rulesOf(b.Chain)
+		if err != nil {
 			return err
+		}
+		if b.Drop || len(withEffect(rules.rules)) > 0 {
+			w.addNodeDoubt(fmt.Sprintf("table %s, chain %s, is not simulated", b.Table, b.Name))
 		}
 	}
 	return nil
 }
 
-// checkPortChains notes chains at a hook of ports, one of which the packet passes.
-func (w *walk) checkPortChains(h Hook, bridge Link, ports []Port) error {
+// isPortHooked reports whether the packet passes the hooks of IP at the port of a bridge, before the
+// bridge itself receives it, if it does (br_netfilter).
+func (w *walk) isPortHooked() (bool, error) {
+	name := [...]string{model.IPv4: "iptables", model.IPv6: "ip6tables"}[w.frame.family]
+	value := w.sysctl("net/bridge/bridge-nf-call-" + name)
+	ports, err := w.portsOf(w.frame.in)
+	return len(ports) > 0 && value != "" && value != "0", err
+}
+
+// isBridged reports whether to assume that the client sends the packet to another port of a bridge,
+// past all hooks of IP.
+func (w *walk) isBridged() (bool, error) {
+	ports, err := w.portsOf(w.frame.in)
+	if len(ports) == 0 || w.answered != nil {
+		return false, err
+	}
+	r, err := w.route(RouteQuery{To: w.frame.destination().Addr()})
+	if err != nil || r.Local || r.Out != w.frame.in || r.Via.IsValid() {
+		return false, nil // it is for the bridge itself
+	}
+	bridged := w.assume(Doubt{Why: "packets between ports of " + r.Out.Name + " do not pass the hooks (br_netfilter)"})
+	if bridged {
+		w.frame.out = r.Out
+	}
+	return bridged, nil
+}
+
+// passPorts passes chains at a hook of the ports of a bridge, by one of which the packet comes in or
+// leaves. The doubt is that which one is not known.
+func (w *walk) passPorts(h Hook, bridge *Link) error {
+	ports, err := w.portsOf(*bridge)
 	for _, b := range slices.Concat(w.baseChains[h]...) {
-		passes := slices.ContainsFunc(ports, func(p Port) bool { return b.isOn(p.Link) })
-		why := "sees packets of ports of " + bridge.Name + ", and by which one they come or leave is not known"
-		if err := w.doubtChain(b, passes, why); err != nil {
-			return err
+		var on []Link
+		for _, p := range ports {
+			if b.isOn(p.Link) {
+				on = append(on, p.Link)
+			} else {
+				on = union([]Link{{}}, on)
+			}
 		}
-	}
-	return nil
-}
-
-// doubtChain notes a chain that may stop the packet, unless it can have no effect.
-func (w *walk) doubtChain(b BaseChain, passes bool, why string) error {
-	if !passes {
-		return nil
-	}
-	rules, err := w.rulesOf(b.Chain)
-	if err == nil && (b.Drop || len(withEffect(rules.rules)) > 0) {
-		w.addNodeDoubt(fmt.Sprintf("table %s, chain %s, %s", b.Table, b.Name, why))
+		i := 0
+		if len(on) > 1 {
+			i = w.assumeOneOf(len(on), Doubt{Why: fmt.Sprintf("table %s, chain %s, sees packets of ports of %s, "+
+				"and by which one they come or leave is not known", b.Table, b.Name, bridge.Name)})
+		}
+		if len(on) == 0 || on[i] == (Link{}) {
+			continue
+		}
+		whole := *bridge
+		w.record.hook, *bridge = h, on[i]
+		accepted, err := w.runBaseChain(b)
+		*bridge = whole
+		switch {
+		case err != nil:
+			return err
+		case !accepted:
+			return errStopped
+		}
 	}
 	return err
 }

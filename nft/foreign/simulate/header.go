@@ -259,8 +259,9 @@ func (f *frame) tos() (tos uint8, unknown bool) {
 	return b[0]<<4 | b[1]>>4, u[0]&0x0f|u[1]&0xf0 != 0
 }
 
-// checkHeader drops what the kernel does not forward, or not deliver, and counts the hop.
-func (w *walk) checkHeader(local bool) error {
+// checkHeader drops what the kernel does not forward, or not deliver, and counts the hop. A bridge is
+// none.
+func (w *walk) checkHeader(local, bridged bool) error {
 	f := &w.frame
 	if f.packetType != nil {
 		ports, err := w.portsOf(f.in)
@@ -275,7 +276,7 @@ func (w *walk) checkHeader(local bool) error {
 	case f.packetType != nil && f.packetType[0] != unix.PACKET_HOST && (!local || f.protocol != model.UDP):
 		w.noteUnreachable(fmt.Errorf("%w: a rule has made it a packet for another host (meta pkttype)", ErrNoRoute))
 		return errStopped
-	case local:
+	case local, bridged:
 		return nil
 	}
 	at := int(hopLimitFields[f.family])

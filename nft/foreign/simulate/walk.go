@@ -71,8 +71,20 @@ func (w *walk) run() error {
 }
 
 func (w *walk) receive() error {
-	if err := w.passHooks(HookIngress); err != nil {
+	early, err := w.isPortHooked()
+	if err != nil {
 		return err
+	}
+	if err := w.passPorts(HookIngress, &w.frame.in); err != nil {
+		return err
+	}
+	if !early {
+		if bridged, err := w.isBridged(); bridged || err != nil {
+			return err
+		}
+		if err := w.passHooks(HookIngress); err != nil {
+			return err
+		}
 	}
 	if w.flow.IsOffloaded() {
 		return w.passFlowtable()
@@ -84,10 +96,16 @@ func (w *walk) receive() error {
 	if err != nil {
 		return err
 	}
+	bridged := r.Bridged && r.Out == w.frame.in && !r.Via.IsValid()
+	if early && !bridged {
+		if err := w.passHooks(HookIngress); err != nil {
+			return err
+		}
+	}
 	if !r.Local {
 		w.frame.out = r.Out
 	}
-	if err := cmp.Or(w.checkHeader(r.Local), w.checkLinks(r.Bridged)); err != nil {
+	if err := cmp.Or(w.checkHeader(r.Local, bridged), w.checkLinks(bridged)); err != nil {
 		return err
 	}
 	if r.Local {
@@ -96,7 +114,7 @@ func (w *walk) receive() error {
 	if err := w.passHooks(HookForward, HookPostrouting); err != nil {
 		return err
 	}
-	return w.transmit()
+	return w.transmit(bridged)
 }
 
 // flowtablePriority is the priority at the ingress hook at which a flowtable takes packets;
@@ -119,7 +137,7 @@ func (w *walk) passFlowtable() error {
 	if w.frame.out = r.Out; err != nil {
 		return err
 	}
-	return w.transmit()
+	return w.transmit(false)
 }
 
 // leave is the path of a packet of the node itself through its hooks. It is routed again if a chain
@@ -147,7 +165,7 @@ func (w *walk) leave() error {
 	if err := w.passHooks(HookPostrouting); err != nil {
 		return err
 	}
-	if err := w.transmit(); err != nil || !r.Local {
+	if err := w.transmit(false); err != nil || !r.Local {
 		return err
 	}
 	// The loopback returns the packet, with the same connection.
@@ -157,7 +175,7 @@ func (w *walk) leave() error {
 
 // transmit sends the packet to the next hop, if that is there: the client is, where its packet is
 // taken to come in.
-func (w *walk) transmit() error {
+func (w *walk) transmit(bridged bool) error {
 	next := w.via(w.frame.destination().Addr())
 	if w.Host != nil && !next.IsMulticast() && (w.answered == nil || w.frame.out != w.in) {
 		s, err := w.neighbours.get(egress{w.frame.out, next}, func() (Neighbour, error) { return w.Host.Neighbour(next, w.frame.out) })
@@ -171,7 +189,12 @@ func (w *walk) transmit() error {
 			w.addNodeDoubt(fmt.Sprintf("whether a neighbour on %s replies for %s is not known (ip neigh)", w.frame.out.Name, next))
 		}
 	}
-	return w.passHooks(HookEgress)
+	if !bridged {
+		if err := w.passHooks(HookEgress); err != nil {
+			return err
+		}
+	}
+	return w.passPorts(HookEgress, &w.frame.out)
 }
 
 // findRoute routes the packet. Of several next hops it picks one.
