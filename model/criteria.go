@@ -13,8 +13,8 @@ type endpointLists struct {
 	// anyUsable reports whether some endpoint could serve on some node. If so, an
 	// empty list means "not on this node" and not "nowhere".
 	anyUsable bool
-	// hairpin lists the addresses of the endpoints in cluster and local that run on
-	// this node.
+	// hairpin lists the addresses of the endpoints in cluster and local that run on this node; if
+	// connections are held, of all that do and serve.
 	hairpin []netip.Addr
 	// avoided are the unresponsive endpoints of other priorities, standBy the other ready ones.
 	avoided, standBy []netip.AddrPort
@@ -56,8 +56,14 @@ func (t *traitCounts) fallback(n needs) traits {
 	return isServingTerminating
 }
 
-// hairpin returns the traits of endpoints on the node that are in one of the lists.
-func (c criteria) hairpin() []traits { return []traits{isLocal | c.cluster, isLocal | c.local} }
+// hairpin returns the traits of endpoints on the node that are in one of the lists. If connections are
+// held, it is all that serve: clients of other nodes may reach them, and followers count these.
+func (c criteria) hairpin() []traits {
+	if c.needs.held {
+		return []traits{isLocal | isReady, isLocal | isServing}
+	}
+	return []traits{isLocal | c.cluster, isLocal | c.local}
+}
 
 // clusterCriterion returns the traits that an endpoint needs for the cluster list.
 // Hints count only if every ready endpoint has some and one of them names this node

@@ -43,6 +43,9 @@ func (v *endpointView) lists(key portKey, n needs, unresponsive []netip.AddrPort
 		all := endpointIndex{portKey: key}
 		all.rebuild(v.slices, v.node)
 		x.lists.flows = all.matching(v.slices, isServing, isReady)
+		if all.criteria.needs = n; n.held {
+			x.lists.hairpin = all.hairpin(v.slices)
+		}
 	}
 	return x.lists
 }

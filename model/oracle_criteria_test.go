@@ -76,7 +76,10 @@ func oracleSelect(
 ) endpointLists {
 	active := oracleActive(port, f, from, unresponsive)
 	lists := oracleSelectOf(port, f, active, n, held)
-	lists.flows = oracleSelectOf(port, f, from, n, held).flows
+	all := oracleSelectOf(port, f, from, n, held)
+	if lists.flows = all.flows; held {
+		lists.hairpin = all.hairpin
+	}
 	other := map[netip.AddrPort]bool{}
 	for _, s := range from {
 		for _, p := range s.Ports {
@@ -136,7 +139,11 @@ func oracleSelectOf(port ServicePortName, f Family, from []EndpointSlice, n Node
 	}
 
 	onNode := map[netip.Addr]struct{}{}
-	for _, list := range []map[netip.AddrPort]oracleEndpoint{cluster, local} {
+	lists := []map[netip.AddrPort]oracleEndpoint{cluster, local}
+	if held {
+		lists = append(lists, flows)
+	}
+	for _, list := range lists {
 		for at, e := range list {
 			if isHere(e) {
 				onNode[at.Addr()] = struct{}{}

@@ -35,9 +35,9 @@ type Pool struct {
 	// StandBy are ready endpoints of other priorities, if PassiveChecks is not zero: their replies
 	// show that this node works.
 	StandBy []netip.AddrPort
-	// Hairpin lists the endpoint addresses on this node. A connection from one of them
-	// to itself must be masqueraded, or else its replies would stay within the pod and
-	// their addresses would not be translated back.
+	// Hairpin lists the endpoint addresses on this node; with a Hold also ones that only clients of other
+	// nodes reach. A connection from one of them to itself must be masqueraded, or else its replies
+	// would stay within the pod and their addresses would not be translated back.
 	Hairpin []netip.Addr
 	// Scheduler chooses the endpoint of a connection.
 	Scheduler Scheduler

@@ -45,7 +45,7 @@ func (t traits) onlyIf(condition bool) traits {
 // only established flows may go: like one that is not ready but serves.
 func (n *Node) traitsOf(s *EndpointSlice, e *Endpoint) traits {
 	if s.Drained {
-		return isServing.onlyIf(e.Ready || e.Serving)
+		return (isServing | isLocal.onlyIf(n.hosts(e))).onlyIf(e.Ready || e.Serving)
 	}
 	return isReady.onlyIf(e.Ready) |
 		isServing.onlyIf(e.Serving) |
