@@ -23,6 +23,7 @@ import (
 	"kube-vmap/sync/follow/passivehealth"
 	"kube-vmap/sync/serve/health"
 	"kube-vmap/sync/serve/metrics"
+	"kube-vmap/sync/source/addresses"
 )
 
 // follower is a task that acts on what the loop has committed.
@@ -55,7 +56,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	p.loop.Holds = changes
 	holds := hold.New(hold.Config{
 		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Changes: changes,
-		Recorder: recorder, Log: p.log,
+		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Recorder: recorder, Log: p.log,
 	})
 	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting

@@ -32,6 +32,7 @@ import (
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/demand"
 	"kube-vmap/sync/follow/hold"
+	"kube-vmap/sync/source/addresses"
 )
 
 const (
@@ -122,7 +123,7 @@ func startSleeping(ctx context.Context, b *testing.B, group *errgroup.Group, l *
 	holds := make(chan []model.HoldChange)
 	h := hold.New(hold.Config{
 		Kernel: labtest.Kernel(b, l.Node.Host), Tracking: conntrack.New(conntrack.Config{NetNS: l.Node.FD()}),
-		Changes: holds, Recorder: n, Log: log,
+		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Changes: holds, Recorder: n, Log: log,
 	})
 	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: b.TempDir(), Log: log})
 	n.serveReports(b, r)

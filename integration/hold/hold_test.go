@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
@@ -355,5 +356,59 @@ func TestAttemptsToLostEndpointWait(t *testing.T) {
 	set(next)
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDemandIsCountedAtTheEndpoint has clients that reach an endpoint by its Service, on its node and on
+// another one, and directly; the endpoint's node, as the kubelet does; and a client that a policy denies.
+func TestDemandIsCountedAtTheEndpoint(t *testing.T) {
+	t.Parallel()
+	s := newSceneIn(t, lab.Options{Pods: 2, RemotePods: 1}, time.Minute)
+	s.service.Endpoints = []*lab.Host{s.server}
+	s.service.Edit = func(o *corev1.Service) { o.Annotations["kube-vmap.io/scale-to-zero"] = "true" }
+	s.proxy.After(func() { s.folder.Put("web", s.service) })
+	daemon.Start(t, s.lab.Remote, s.folder)
+	denied, remote := s.lab.Pods[1].Host, s.lab.RemotePods[0].Host
+	rules := "add table inet policies; add chain inet policies input { type filter hook input priority -300; };"
+	for _, f := range model.Families {
+		rules += fmt.Sprintf("add rule inet policies input %s saddr %s drop;", nft.FamilyName(f), denied.Addr(f))
+	}
+	labtest.Run(t, s.server, "", "nft", rules)
+	served := 0
+	for _, w := range daemon.Transports() {
+		clusterIP, pod := s.service.ClusterAddrPort(w.Family), s.server.AddrPort(w.Family, daemon.TargetPort)
+		for _, c := range []struct {
+			host   *lab.Host
+			to     netip.AddrPort
+			counts int
+		}{
+			{s.lab.Outside, clusterIP, 1}, {remote, clusterIP, 1}, {remote, pod, 1}, {s.lab.Node.Host, clusterIP, 1},
+			{s.lab.Node.Host, pod, 0}, {denied, clusterIP, -1},
+		} {
+			flow, err := c.host.Flow(w.Protocol, netip.AddrPort{}, c.to)
+			if err == nil {
+				a, failed := flow.Ask(map[bool]time.Duration{false: try, true: patience}[c.counts >= 0])
+				if err = failed; err == nil && (a.Outcome == lab.Answered) != (c.counts >= 0) {
+					err = fmt.Errorf("%s to %s over %s: %s", c.host.Name, c.to, w, a)
+				}
+			}
+			if err != nil && c.counts >= 0 {
+				t.Fatal(err)
+			}
+			served += max(c.counts, 0)
+		}
+	}
+	demand := func(n *lab.Node) (value int) {
+		page, err := n.Get("http://127.0.0.1:10249/metrics", patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(page, "\nkubevmap_service_demand{")
+		_, _ = fmt.Sscanf(rest, `service_name="web",service_namespace="default"} %d`, &value)
+		return value
+	}
+	eventually.Holds(t, fmt.Sprint("the node has a demand of ", served), func() bool { return demand(s.lab.Node) == served })
+	if n := demand(s.lab.Remote); n > 0 {
+		t.Errorf("the node of a client has a demand of %d", n)
 	}
 }

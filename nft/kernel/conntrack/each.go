@@ -36,6 +36,15 @@ func (c *Conntrack) EachTranslated(begin func(), fn func(Entry)) error {
 	})
 }
 
+// EachReplied is [Conntrack.EachTranslated] for entries with a reply, translated or not.
+func (c *Conntrack) EachReplied(begin func(), fn func(Entry)) error {
+	return c.each(filter{status: statusSeenReply, mask: statusSeenReply}, begin, func(e Entry) {
+		if e.Replied {
+			fn(e)
+		}
+	})
+}
+
 // EachUnanswered is [Conntrack.EachTranslated] for entries of a family and protocol without a
 // reply. A kernel that filters by protocol (since 5.8) sends no others.
 func (c *Conntrack) EachUnanswered(f model.Family, p model.Protocol, begin func(), fn func(Entry)) error {
@@ -62,9 +71,8 @@ func (c *Conntrack) eachOf(by filter, begin func(), fn func(Entry)) error {
 // Answering returns the destinations of a protocol's entries, translated or not, that have sent
 // a reply other than a refusal. Closed connections count for as long as the kernel keeps them.
 func (c *Conntrack) Answering(p model.Protocol) (at map[netip.AddrPort]bool, err error) {
-	seen := filter{status: statusSeenReply, mask: statusSeenReply}
-	err = c.each(seen, func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
-		if e.Protocol == p && e.Replied && !e.Aborted {
+	err = c.EachReplied(func() { at = map[netip.AddrPort]bool{} }, func(e Entry) {
+		if e.Protocol == p && !e.Aborted {
 			at[e.Reply] = true
 		}
 	})

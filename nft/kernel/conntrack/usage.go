@@ -2,6 +2,10 @@ package conntrack
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +29,14 @@ func (c *Conntrack) Usage() (entries, most uint32, err error) {
 		return 0, 0, fmt.Errorf("read the size of connection tracking: %w", explainError(err))
 	}
 	return entries, most, nil
+}
+
+// TCPTimeout returns after how long without a packet the kernel forgets an established connection of
+// TCP, in the process's network namespace; zero if it does not say.
+func TCPTimeout() time.Duration {
+	text, _ := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established")
+	seconds, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return time.Duration(seconds) * time.Second
 }
 
 func decodeUsage(data []byte) (entries, most uint32) {

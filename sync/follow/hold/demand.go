@@ -2,8 +2,12 @@ package hold
 
 import (
 	"maps"
+	"net/netip"
+	"slices"
 	stdsync "sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -24,13 +28,16 @@ const (
 	// processor time of one is the pause after it.
 	trackingPeriod = 5 * time.Second
 	trackingFactor = 20
+	// idleTime is after how long without a packet a connection of TCP is not active. shortTimeout is the
+	// timeout of entries whose data are unacknowledged (nf_conntrack_tcp_timeout_unacknowledged).
+	idleTime     = 5 * time.Minute
+	shortTimeout = 5 * time.Minute
 )
 
 // Tracking is the kernel's connection tracking.
 type Tracking interface {
-	// EachTranslated calls begin, which discards earlier entries, and then fn for every
-	// entry whose destination was translated.
-	EachTranslated(begin func(), fn func(conntrack.Entry)) error
+	// EachReplied calls begin, which discards earlier entries, and then fn for every entry with a reply.
+	EachReplied(begin func(), fn func(conntrack.Entry)) error
 }
 
 // Demand is the demand for a Service.
@@ -45,11 +52,23 @@ type Demand struct {
 // one.
 type heldPackets struct{ first, last time.Time }
 
+// A servedPort is a Service port, with its endpoints on this node.
+type servedPort struct {
+	service model.ServiceName
+	here    []netip.AddrPort
+}
+
+// An endpoint is an address and port with a protocol.
+type endpoint struct {
+	model.Protocol
+	netip.AddrPort
+}
+
 // demand is the demand for Services. All but each is used by the goroutine of [Hold].
 type demand struct {
-	frontends map[model.Match]model.ServiceName // of Services that may be scaled to zero
-	services  map[model.ServiceName]int         // the numbers of these frontends
-	peaks     [2]int                            // of frontends and services
+	frontends map[model.Match]servedPort // ClusterIPs of Services that may be scaled to zero
+	services  map[model.ServiceName]int  // the numbers of these frontends
+	peaks     [2]int                     // of frontends and services
 	held      map[model.ServiceName]heldPackets
 	active    map[model.ServiceName]int // zero if all connections have ended
 	err       error                     // of the last read of connection tracking
@@ -62,7 +81,7 @@ type demand struct {
 
 func newDemand() demand {
 	return demand{
-		frontends: map[model.Match]model.ServiceName{}, services: map[model.ServiceName]int{},
+		frontends: map[model.Match]servedPort{}, services: map[model.ServiceName]int{},
 		held: map[model.ServiceName]heldPackets{}, changed: make(chan struct{}, 1),
 		pace: throttle.Throttle{Factor: trackingFactor, Min: trackingPeriod, ProcessorTime: sync.ThreadCPUTime},
 	}
@@ -70,17 +89,25 @@ func newDemand() demand {
 
 // apply follows a commit.
 func (d *demand) apply(c sync.Committed) {
-	keep := func(f *model.Frontend, before model.ServiceName, known bool) (now model.ServiceName, keeps bool) {
-		now = f.Service.ServiceName
-		if f.Pool.ScaleToZero && (!known || now != before) {
-			d.services[now]++
-			if known {
-				d.release(before)
+	keep := func(f *model.Frontend, before servedPort, known bool) (now servedPort, keeps bool) {
+		if !f.Pool.ScaleToZero || !f.IsClusterIP() {
+			return now, false
+		}
+		now.service = f.Service.ServiceName
+		for _, at := range f.Pool.FlowEndpoints {
+			if _, here := slices.BinarySearchFunc(f.Pool.Hairpin, at.Addr(), netip.Addr.Compare); here {
+				now.here = append(now.here, at)
 			}
 		}
-		return now, f.Pool.ScaleToZero
+		if !known || now.service != before.service {
+			d.services[now.service]++
+			if known {
+				d.release(before.service)
+			}
+		}
+		return now, true
 	}
-	follow.Update(d.frontends, c, keep, func(_ model.Match, s model.ServiceName) { d.release(s) })
+	follow.Update(d.frontends, c, keep, func(_ model.Match, p servedPort) { d.release(p.service) })
 	d.frontends, d.services = model.Shrink(d.frontends, &d.peaks[0]), model.Shrink(d.services, &d.peaks[1])
 	if len(d.frontends) == 0 {
 		d.publish(time.Time{}, nil)
@@ -108,31 +135,58 @@ func (d *demand) packet(of model.ServiceName, at time.Time, first bool) {
 	d.held[of] = h
 }
 
-// readActive counts active connections, unless it was done shortly before. They count where they
-// are translated, so each counts once in the cluster. It returns the error of the last read.
-func (d *demand) readActive(t Tracking, nodes model.NodeAddrs) error {
-	if d.pace.Remaining() > 0 {
-		return d.err
+// readActive counts active connections, unless it was done shortly before. They count at the node of
+// their endpoint, whoever translated them, so each counts once in the cluster. It returns the error of
+// the last read.
+func (d *demand) readActive(c *Config) error {
+	if d.pace.Remaining() <= 0 {
+		d.pace.Do(func() { d.err = d.countActive(c) })
+	}
+	return d.err
+}
+
+func (d *demand) countActive(c *Config) error {
+	services := map[endpoint]sets.Set[model.ServiceName]{}
+	for m, p := range d.frontends {
+		for _, at := range p.here {
+			at := endpoint{m.Protocol, at}
+			if services[at] == nil {
+				services[at] = sets.New[model.ServiceName]()
+			}
+			services[at].Insert(p.service)
+		}
 	}
 	var active map[model.ServiceName]int
-	d.pace.Do(func() {
-		d.err = t.EachTranslated(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
-			to := model.Match{
-				Family: model.FamilyOf(e.Original.Addr()), Protocol: e.Protocol, Addr: e.Original.Addr(), Port: e.Original.Port(),
+	if len(services) > 0 {
+		own, err := c.Addresses()
+		if err != nil {
+			return err
+		}
+		probes := sets.New[netip.Addr]()
+		for _, p := range own {
+			probes.Insert(p.Addr())
+		}
+		timeout := c.TCPTimeout()
+		err = c.Tracking.EachReplied(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
+			of := services[endpoint{e.Protocol, e.Reply}]
+			idle := e.Protocol == model.TCP && e.Open && e.Expires > shortTimeout && timeout-e.Expires >= idleTime
+			if of == nil || e.Aborted || idle || e.Reply == e.Original && probes.Has(e.Client.Addr()) {
+				return
 			}
-			if _, service, found := model.Find(d.frontends, nodes, to); found {
-				n := active[service]
+			for s := range of {
+				n := active[s]
 				if e.Open {
 					n++
 				}
-				active[service] = n
+				active[s] = n
 			}
 		})
-	})
-	if d.err == nil {
-		d.active = active
+		if err != nil {
+			return err
+		}
 	}
-	return d.err
+	d.active = active
+	return nil
 }
 
 // publish makes the current demand available. waiting are the clients that wait.

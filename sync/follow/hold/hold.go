@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -69,6 +70,10 @@ type Kernel interface {
 type Config struct {
 	Kernel   Kernel
 	Tracking Tracking
+	// Addresses returns the node's addresses, whose connections to its pods are the kubelet's probes.
+	Addresses func() ([]netip.Prefix, error)
+	// TCPTimeout returns after how long without a packet the kernel forgets a connection of TCP, or zero.
+	TCPTimeout func() time.Duration
 	// Changes receives which holds are over or begin again.
 	Changes  chan<- []model.HoldChange
 	Recorder sync.Recorder // nil means no events
@@ -139,7 +144,7 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 }
 
 // Demand returns the demand for Services that may be scaled to zero, as far as this node sees it, by
-// Service: clients that wait, and active connections that the node translates. It is at least one for
+// Service: clients that wait, and active connections that the node's endpoints serve. It is at least one for
 // [nft.HeldTime] after the last held packet, and while connection tracking has a connection that has
 // ended: short ones begin and end between two reads. Demand may be called at any time; its result must
 // not be changed.
@@ -200,7 +205,7 @@ func (h *Hold) observe() (beyond, within []*pool) {
 	var errs [3]error
 	if len(h.demand.frontends) > 0 {
 		errs[0] = h.countDemandClients()
-		errs[1] = h.demand.readActive(h.Tracking, h.nodeAddrs)
+		errs[1] = h.demand.readActive(&h.Config)
 	}
 	h.pace.Do(func() {
 		if len(h.frontends) > 0 {

@@ -43,6 +43,9 @@ type rig struct {
 var (
 	clusterIPs = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.96.0.1"), model.IPv6: netip.MustParseAddr("fd00:96::1")}
 	nodes      = [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("2001:db8::1")}
+	// here and elsewhere are endpoints of the Service, on this node and another one.
+	here      = [...]netip.AddrPort{model.IPv4: netip.MustParseAddrPort("10.244.1.2:8080"), model.IPv6: netip.MustParseAddrPort("[fd00:10:244::2]:8080")}
+	elsewhere = [...]netip.AddrPort{model.IPv4: netip.MustParseAddrPort("10.244.2.2:8080"), model.IPv6: netip.MustParseAddrPort("[fd00:10:244:1::2]:8080")}
 )
 
 // run runs a test for each family and protocol, with the follower at work.
@@ -54,7 +57,11 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
 					r.changes = make(chan []model.HoldChange, 1000)
-					r.hold = New(Config{Kernel: r, Tracking: r, Changes: r.changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					r.hold = New(Config{
+						Kernel: r, Tracking: r, Changes: r.changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+						Addresses:  func() ([]netip.Prefix, error) { return []netip.Prefix{netip.PrefixFrom(nodes[f], 24)}, nil },
+						TCPTimeout: func() time.Duration { return 24 * time.Hour },
+					})
 					r.hold.pace.ProcessorTime, r.hold.clientsPace.ProcessorTime = nil, nil
 					go func() { _ = r.hold.Run(ctx) }()
 					defer synctest.Wait()
@@ -107,8 +114,8 @@ func (r *rig) Apply(b nft.Batch) (nft.Applied, error) {
 	return nft.Applied{}, nil
 }
 
-// EachTranslated implements [Tracking].
-func (r *rig) EachTranslated(begin func(), fn func(conntrack.Entry)) error {
+// EachReplied implements [Tracking].
+func (r *rig) EachReplied(begin func(), fn func(conntrack.Entry)) error {
 	begin()
 	for _, e := range r.tracked {
 		fn(e)
@@ -140,6 +147,10 @@ func (r *rig) send(all ...model.Match) {
 // service returns the frontends of a Service port: a ClusterIP and a node port.
 func (r *rig) service(key model.Match, namespace, uid string, verdict model.Verdict) []model.Frontend {
 	pool := &model.Pool{Key: key, UID: uid, Hold: 10 * time.Second}
+	if verdict == model.VerdictBalance {
+		pool.FlowEndpoints = []netip.AddrPort{here[key.Family], elsewhere[key.Family]}
+		pool.Hairpin = []netip.Addr{here[key.Family].Addr()}
+	}
 	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: "web"}, Protocol: key.Protocol}
 	nodePort := key
 	nodePort.Addr, nodePort.Port = netip.Addr{}, 30080
@@ -327,20 +338,43 @@ func TestDemand(t *testing.T) {
 		expect(nft.WaitingTime, 1) // all have given up
 		commit(model.VerdictBalance)
 		expect(10*time.Second, 1)
-		at := netip.AddrPortFrom(to.Addr, to.Port)
-		nodePort := netip.AddrPortFrom(nodes[r.f], 30080)
-		other := netip.AddrPortFrom(to.Addr, to.Port+1)
-		for _, e := range []conntrack.Entry{
-			{Original: at, Open: true}, {Original: nodePort, Open: true}, {Original: at}, {Original: other, Open: true},
-		} {
-			e.Protocol = to.Protocol
-			r.set(func() { r.tracked = append(r.tracked, e) })
+		set := func(entries ...conntrack.Entry) {
+			r.set(func() {
+				r.tracked = nil
+				for _, e := range entries {
+					if e.Protocol = to.Protocol; !e.Reply.IsValid() {
+						e.Reply = here[r.f]
+					}
+					if !e.Client.IsValid() {
+						e.Client = elsewhere[r.f]
+					}
+					r.tracked = append(r.tracked, e)
+				}
+			})
 		}
-		expect(trackingPeriod+period, 2)
-		expect(time.Hour, 2)
-		r.set(func() { r.tracked = r.tracked[2:3] }) // one that has ended
+		clusterIP, node := netip.AddrPortFrom(to.Addr, to.Port), netip.AddrPortFrom(nodes[r.f], 30080)
+		ended := conntrack.Entry{Original: here[r.f]}
+		set(
+			conntrack.Entry{Original: clusterIP, Open: true}, conntrack.Entry{Original: node, Open: true},
+			conntrack.Entry{Original: here[r.f], Open: true}, // translated elsewhere or nowhere
+			conntrack.Entry{Original: clusterIP, Client: node, Open: true}, ended,
+			conntrack.Entry{Original: here[r.f], Client: node, Open: true}, // the kubelet
+			conntrack.Entry{Original: here[r.f], Open: true, Aborted: true},
+			conntrack.Entry{Original: clusterIP, Reply: elsewhere[r.f], Open: true}, // counts there
+			conntrack.Entry{Original: here[r.f], Open: true, Expires: 24*time.Hour - idleTime + time.Second},
+			conntrack.Entry{Original: here[r.f], Open: true, Expires: shortTimeout}, // waits for an acknowledgement
+		)
+		expect(trackingPeriod+period, 6)
+		expect(time.Hour, 6)
+		set(ended)
 		expect(trackingPeriod+period, 1)
-		r.set(func() { r.tracked = nil })
+		idle := conntrack.Entry{Original: here[r.f], Open: true, Expires: 24*time.Hour - idleTime}
+		if set(idle); to.Protocol == model.TCP {
+			expect(trackingPeriod + period)
+		} else {
+			expect(trackingPeriod+period, 1)
+		}
+		set()
 		expect(trackingPeriod + period)
 		commit(model.VerdictHold)
 		expect(time.Hour)
@@ -432,7 +466,7 @@ func TestNoDemandForRemovedServices(t *testing.T) {
 		other := to
 		other.Port++
 		r.set(func() {
-			r.tracked = []conntrack.Entry{{Original: netip.AddrPortFrom(to.Addr, to.Port), Protocol: to.Protocol, Open: true}}
+			r.tracked = []conntrack.Entry{{Original: here[r.f], Reply: here[r.f], Protocol: to.Protocol, Open: true}}
 		})
 		for _, remaining := range [][]model.Frontend{
 			nil, r.service(to, "shop", "1", model.VerdictHold), r.service(other, "shop", "2", model.VerdictHold),

@@ -14,8 +14,8 @@ import (
 // gathered.
 func (m *Metrics) AddDemand(demand func() map[model.ServiceName]hold.Demand) {
 	m.registry.MustRegister(demandCollector{demand, prometheus.NewDesc("kubevmap_service_demand",
-		"Clients that wait for an endpoint of a Service that may be scaled to zero, and its active connections, through "+
-			"this node; at least 1 for 90 s after the last packet of a client that waits, and while connection tracking "+
+		"Clients of this node that wait for an endpoint of a Service that may be scaled to zero, and active connections "+
+			"to its endpoints on this node; at least 1 for 90 s after the last packet of a client that waits, and while connection tracking "+
 			"has a connection that has ended.",
 		[]string{"service_namespace", "service_name"}, nil)})
 }
