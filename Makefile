@@ -86,7 +86,7 @@ cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/cluster
 	MODULE=integration/cluster .ci/with-programs .ci/gotest -short -count=1 -timeout 60m -parallel 5 ./...
 
-page: ## tests of the status pages in a browser (root)
+page: ## tests of the page in a browser (root)
 	@.ci/setup nft ip chromium
 	MODULE=integration/page .ci/with-programs .ci/gotest -short -count=1 -timeout 30m $(TOGETHER) ./...
 

@@ -8,7 +8,7 @@ import (
 
 // Reason is why an endpoint does not serve a Service port on a node.
 //
-// Commands and the status page show its name. They list all reasons from ReasonNoPort to
+// Commands and the page show its name. They list all reasons from ReasonNoPort to
 // ReasonOtherZones, so a new one goes between these; its description belongs to the
 // places that a search for OtherZones finds.
 type Reason uint8

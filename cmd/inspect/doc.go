@@ -12,7 +12,7 @@
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/programs
-//	page       http://NODE:10249/status/    the loop's snapshot, conntrack      page/live
+//	page       kubectl vmap page            status and problems of all nodes    page/live
 //	nodestatus (the document of a node)     the loop's snapshot, conntrack      nodestatus/build, nodestatus/client
 //	findings   (what is wrong, as values)   a Document                          nodestatus
 //

@@ -147,7 +147,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	if s, ok := p.source.(*cluster.Source); ok {
 		m.AddAPIAge(s.Age)
 	}
-	servers, err := p.servers(ctx, h, m, loop)
+	servers, err := p.servers(h, m, loop)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"kube-vmap/sync/source/cluster"
 )
 
-func (p *proxy) servers(ctx context.Context, h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,
+func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server,
 	error,
 ) {
 	answer := p.statusAnswer(loop, h)
 	handler, err := serve.Metrics(serve.MetricsConfig{
 		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
-		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(ctx, answer),
+		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged,
 		Object: &p.config.Proxy, Flags: p.flags,
 		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
 		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,

@@ -85,7 +85,7 @@ func (s execSource) Findings(ctx context.Context, n nodes.Node) ([]findings.Find
 // serve serves the page on 127.0.0.1 until the context ends, and prints its URL. Port 0 is
 // any free one.
 func serve(ctx context.Context, c page.Config, port int, out io.Writer) error {
-	c.Path, c.Hosts = "/"+rand.Text()+"/", page.Hosts{Loopback: true}
+	c.Path = "/" + rand.Text() + "/"
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return fmt.Errorf("serve the page: %w", err)

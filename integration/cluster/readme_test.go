@@ -25,7 +25,7 @@ import (
 
 // notRun are parts of kubectl commands of deploy/README.md that need a kubelet, or the kinds of the
 // Prometheus operator.
-var notRun = []string{"port-forward POD", "logs --prefix", "apply -k deploy/monitoring"}
+var notRun = []string{"logs --prefix", "apply -k deploy/monitoring"}
 
 // walk are commands of deploy/README.md in the order in which an operator runs them,
 // each by a part that no other command has, and which DaemonSets want a pod on the node

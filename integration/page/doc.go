@@ -1,8 +1,7 @@
-// Package page tests the status pages of a node and of a cluster in a real browser,
+// Package page tests the page of a cluster in a real browser,
 // Debian's headless chromium.
 //
 //	test --> Document --> page.Handler on 127.0.0.1 <-- chromium <-- test: keys, clicks, elements
-//	                      (or that of a daemon or cluster)
 //
 // Every test fails if the page writes errors to the console, violates its policy, or loads
 // anything from another host.

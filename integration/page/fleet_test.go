@@ -110,13 +110,13 @@ const token = "secret"
 // serve serves the page of the cluster, and returns its address.
 func (f *fleet) serve(t *testing.T) string {
 	t.Helper()
-	c := page.Config{Cluster: live.New(f), Context: "prod-eu", Path: "/" + token + "/", Hosts: page.Hosts{Loopback: true}}
-	return serve(t, f.handler(t, c))
+	return serve(t, f.handler(t))
 }
 
-// handler returns the handler of a page, which is kept up to date until the end of the test.
-func (f *fleet) handler(t *testing.T, c page.Config) http.Handler {
+// handler returns the handler of the page, which is kept up to date until the end of the test.
+func (f *fleet) handler(t *testing.T) http.Handler {
 	t.Helper()
+	c := page.Config{Cluster: live.New(f), Context: "prod-eu", Path: "/" + token + "/"}
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { c.Cluster.Run(ctx) })
@@ -128,16 +128,6 @@ func (f *fleet) handler(t *testing.T, c page.Config) http.Handler {
 		return f.way, nil
 	}
 	return page.Handler(c)
-}
-
-// node returns the handler of the page of the first node, by itself.
-func (f *fleet) node(t *testing.T) http.Handler {
-	t.Helper()
-	n := f.nodes[0]
-	read := func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
-		return f.Document(ctx, n, q)
-	}
-	return f.handler(t, page.Config{Cluster: live.New(live.NewOneNode(n.Name, read)), Context: n.Name, Alone: true, Path: "/status/"})
 }
 
 // newFleet returns a cluster of n nodes with these Services on each, of which some have

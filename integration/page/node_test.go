@@ -15,11 +15,11 @@ import (
 // shown returns the names of the visible rows.
 const shown = `[...document.querySelectorAll(".rows .row")].map(r => r.querySelector(".c-name .name").textContent)`
 
-// rows opens the page of a node, and waits until it is complete and rates are known.
+// rows opens the page of a cluster, and waits until it is complete and rates are known.
 func rows(t *testing.T, f *fleet) *window {
 	t.Helper()
 	t.Parallel()
-	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)
+	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
 	return w
@@ -51,7 +51,7 @@ func TestNodeShowsTotalsAndFindsServices(t *testing.T) {
 	w.says(".card-problems dd", fmt.Sprintf("%d + %d notice", sum.Problems+sum.Others, sum.Notices))
 	w.says(`.chip[data-key="problem"] .n`, strconv.Itoa(sum.Problems))
 	w.says(".count[role]", "10,000 Services")
-	w.says("#where", "node-1v1.0.0")
+	w.says("#where", "prod-eu1 node")
 	w.says("#nodes-title", "1 node")
 	if n := get[int](w, `document.querySelectorAll(".rows .row").length`); n != 100 {
 		t.Errorf("%d rows are shown", n)
@@ -85,7 +85,7 @@ func TestUncountedIsNotShownAsZero(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
 	f.at["node-1"].Counted = false
-	w := openAt(t, serve(t, f.node(t)), "/status/", "", 1360, 860)
+	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	for _, cell := range []string{".rows .c-rate", ".card-rate dd", ".card-active dd"} {
 		w.says(cell, "–")

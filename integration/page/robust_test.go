@@ -36,9 +36,9 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 	f.nodes[0].Name = hostile[0]
 	f.at[hostile[0]], f.rates[hostile[0]] = d, map[string]uint64{}
 	f.way = hostileReport(hostile)
-	server := serve(t, f.node(t))
+	server := f.serve(t)
 	shown := fmt.Sprintf(`document.querySelectorAll(".rows .row").length === %d`, len(hostile))
-	w := openAt(t, server, "/status/", "", 1360, 860)
+	w := openAt(t, server, "/"+token+"/", "", 1360, 860)
 	for i := range len(hostile) + 1 {
 		w.await(shown)
 		if i < len(hostile) {
@@ -76,13 +76,13 @@ func TestHiddenPageDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
 	asked := make(chan struct{}, 1000)
-	h := f.node(t)
+	h := f.handler(t)
 	w := openAt(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/overview") {
 			asked <- struct{}{}
 		}
 		h.ServeHTTP(w, r)
-	})), "/status/", "", 1360, 860)
+	})), "/"+token+"/", "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	w.press("p")
 	w.await(`document.getElementById("live").dataset.state === "paused"`)
@@ -105,7 +105,7 @@ func TestHiddenPageDoesNotPoll(t *testing.T) {
 func TestMissingAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
-	h, away := f.node(t), make(chan struct{})
+	h, away := f.handler(t), make(chan struct{})
 	w := openAt(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-away:
@@ -113,7 +113,7 @@ func TestMissingAnswerIsReported(t *testing.T) {
 		default:
 			h.ServeHTTP(w, r)
 		}
-	})), "/status/", "", 1360, 860)
+	})), "/"+token+"/", "", 1360, 860)
 	w.ignoreFailedLoads()
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	f.mu.Lock()
@@ -136,7 +136,7 @@ func TestMissingAnswerIsReported(t *testing.T) {
 func TestMissingServiceIsReported(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
-	w := openAt(t, serve(t, f.node(t)), "/status/", "#/service/big/one", 1360, 860)
+	w := openAt(t, f.serve(t), "/"+token+"/", "#/service/big/one", 1360, 860)
 	w.await(`document.querySelector(".service .empty") && !document.querySelector(".service .empty").hidden`)
 	f.mu.Lock()
 	d := f.at["node-1"]

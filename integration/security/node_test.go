@@ -64,10 +64,6 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("listening on\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			// The status page has to be asked for: whoever reaches the metrics may read it.
-			if page, err := l.Node.Get("http://127.0.0.1:10249/status/", answer); err != nil || !strings.HasPrefix(page, "404 ") {
-				t.Errorf("without --status-page, the page is %q, %v", page, err)
-			}
 		})
 	}
 }

@@ -1,5 +1,4 @@
-// Package page is the status page of a cluster, or of a node: what nodes program, for people
-// with a browser.
+// Package page is the page of a cluster: what nodes program, for people with a browser.
 //
 //	browser --> Handler --> is the path, the host name, the origin ours?
 //	                          |
@@ -13,11 +12,8 @@
 // the printed URL has. It is not a cookie, since browsers send cookies of 127.0.0.1 to the
 // servers of all ports. kubectl proxy has no token, so anyone on the machine can use it.
 //
-// A node serves it about itself with --status-page. Like the rest of the metrics server it has
-// no authentication: every client that reaches the server may read it.
-//
 // It is read-only. Other web sites cannot read it through the browser: they do not know the
-// token, the Host header must be ours (see [Hosts]), and requests of other origins are refused.
+// token, the Host header must be ours (hosts.go), and requests of other origins are refused.
 // Pages are HTML, CSS and JavaScript modules, served as they are, without a build step; they
 // load nothing from other hosts. Values are inserted as text and attributes only, which the
 // browser enforces (Trusted Types).
@@ -59,12 +55,8 @@ type Config struct {
 	Cluster *live.Cluster
 	// Explain returns the path of a packet, to be sent as JSON.
 	Explain func(ctx context.Context, q Question) (any, error)
-	Context string // that of kubectl for the cluster, or the name of the node
-	// Alone reports whether the page is that of one node, which can be the client of a packet
-	// without a name.
-	Alone bool
-	Path  string // with which every path begins: "/status/"
-	Hosts Hosts
+	Context string // that of kubectl
+	Path    string // with which every path begins: the token
 }
 
 // Handler serves the page and its API below its path.
@@ -80,7 +72,7 @@ func Handler(c Config) http.Handler {
 	} {
 		mux.HandleFunc("GET /api/"+name, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, get) })
 	}
-	return securityHeaders(c.Hosts.only(readOnly(onlyBelow(c.Path, mux))))
+	return securityHeaders(onlyLoopback(readOnly(onlyBelow(c.Path, mux))))
 }
 
 // Errors of requests that are refused.
@@ -161,9 +153,8 @@ func (s *server) overview(*http.Request) (any, error) {
 	return s.answers.get("", func() any {
 		return struct {
 			Context string `json:"context"`
-			Alone   bool   `json:"alone"`
 			*live.Overview
-		}{s.Context, s.Alone, s.Cluster.Overview()}
+		}{s.Context, s.Cluster.Overview()}
 	})
 }
 
@@ -204,7 +195,7 @@ func (s *server) service(r *http.Request) (any, error) {
 func (s *server) path(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	question := Question{From: q.Get("from"), To: q.Get("to"), Family: q.Get("family")}
-	if question.From == "" && !s.Alone || question.To == "" {
+	if question.From == "" || question.To == "" {
 		return nil, failure{http.StatusBadRequest, errors.New("from and to are needed")}
 	}
 	select {

@@ -55,9 +55,8 @@ type Options struct {
 	// ScalerDirectory is where demand.Config finds kube-vmap-scaler.
 	ScalerDirectory string
 	// StatusSocket is the Unix socket of the status server, as package net names it;
-	// empty for none. StatusPage serves the status page with the metrics.
+	// empty for none.
 	StatusSocket string
-	StatusPage   bool
 	// Probation is how long kube-proxy's rules stay in the kernel, suspended, after the
 	// take-over; zero removes them immediately. KubeProxyMarker is one of the Marker words.
 	Probation       time.Duration

@@ -135,8 +135,6 @@ func (f *Flags) addServers(s flagSection) {
 	s.add(&f.options.StatusSocket, "status-socket", extension,
 		"Unix `socket` on which this process answers kube-vmap get, explain and other commands, for root only: a path, "+
 			"or @ and a name in this network namespace; an empty value disables it")
-	s.add(&f.options.StatusPage, "status-page", extension,
-		"serve a page with the state of all Services at /status/ on the metrics server")
 	s.add(&f.options.EndpointMetrics, "endpoint-metrics", extension,
 		"have a connection metric for each endpoint, in addition to the one for each Service port")
 	s.add(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",

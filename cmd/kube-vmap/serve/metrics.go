@@ -38,9 +38,6 @@ type MetricsConfig struct {
 	// ComponentStatusz).
 	Flagz, Statusz bool
 
-	// Status serves the status page under /status/; nil disables it.
-	Status http.Handler
-
 	// Profiling enables /debug/, where SetVerbosity changes -v.
 	Profiling    bool
 	SetVerbosity func(v int)
@@ -67,9 +64,6 @@ func Metrics(c MetricsConfig) (http.Handler, error) {
 	}
 	if c.Statusz {
 		mux.Handle("GET /statusz", plain(c.statusz))
-	}
-	if c.Status != nil {
-		mux.Handle("/status/", c.Status)
 	}
 	if c.Profiling {
 		c.debug(mux)

@@ -16,7 +16,6 @@ import (
 // Cluster has what the nodes of a cluster answered last.
 type Cluster struct {
 	source Source
-	factor int64      // tookFactor, unless the source has its own pauses
 	mu     sync.Mutex // guards the following
 	looked time.Time  // the last Watch
 	nodes  []*node    // in the order of numbers in their names
@@ -42,12 +41,8 @@ func (k key) compare(o key) int {
 
 // New returns the state of a cluster, of which nothing is known yet. See [Cluster.Run].
 func New(s Source) *Cluster {
-	factor := int64(tookFactor)
-	if _, paced := s.(*OneNode); paced {
-		factor = 0
-	}
 	return &Cluster{
-		source: s, factor: factor, services: map[key]*service{}, details: map[key]*Details{}, asking: make(chan struct{}, 1),
+		source: s, services: map[key]*service{}, details: map[key]*Details{}, asking: make(chan struct{}, 1),
 	}
 }
 

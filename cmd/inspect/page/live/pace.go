@@ -35,7 +35,7 @@ func (c *Cluster) period(n *node) time.Duration {
 	if n.tallies == 1 && n.failures == 0 {
 		return max(minPeriod, n.took) // two tallies make a rate, for which a viewer waits
 	}
-	p := max(minPeriod, c.round(), time.Duration(c.factor)*n.took)
+	p := max(minPeriod, c.round(), tookFactor*n.took)
 	if n.failures > 0 {
 		return max(min(p<<min(n.failures, 10), maxBackoff), c.round())
 	}

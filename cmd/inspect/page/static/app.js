@@ -70,7 +70,7 @@ function show() {
 
 function where(data) {
   const [first] = data.nodes;
-  const words = data.alone ? [data.context, first?.version] : [data.context, first && plural(data.nodes.length, "node")];
+  const words = [data.context, first && plural(data.nodes.length, "node")];
   byId("where").replaceChildren(...words.filter(Boolean).map((t) => h("span", {}, t)));
 }
 

@@ -11,7 +11,7 @@ const mostEndpoints = 10;
 // drawPath returns the element of a path.
 export function drawPath(way, report) {
   const client = box("client", name(report.from) || way.from, [way.from, report.from.node && `on ${report.from.node}`]);
-  const all = (way.endpoints ?? (report.ways ? [] : endpointsOf(way.client))).map((e) => ({ ...e, address: host(e.address, e.port) }));
+  const all = (way.endpoints ?? []).map((e) => ({ ...e, address: host(e.address, e.port) }));
   const rows = all.slice(0, mostEndpoints).map((e) => {
     const shown = box("endpoint", e.pod ? `pod/${e.pod}` : e.address, [e.pod && e.address, e.node && `on ${e.node}`, e.sees && `sees ${e.client || e.sees}`], percent.format(e.probability), e.arrives);
     const reply = replyOf(e);
@@ -25,12 +25,6 @@ export function drawPath(way, report) {
     h("ol", { class: "way-rows" }, rows.map(([there, shown]) => h("li", { class: there ? "" : "is-direct" }, there, shown)), more > 0 && h("li", { class: "is-direct" }, h("p", { class: "hint" }, `and ${more} more endpoints`)), rows.length === 0 && h("li", { class: "is-direct" }, ending(way))),
   );
 }
-
-// endpointsOf are those by the answer of a single node. A report of the cluster, which has
-// ways, names the endpoints itself, or there are none.
-const endpointsOf = ({ node, answer }) => (answer.outcomes ?? []).flatMap((o) => o.endpoints ?? []).map((e) => ({
-  ...e, node: e.thisNode && node, arrives: (e.reply?.verdict ?? "delivered") === "delivered" ? "always" : "never",
-}));
 
 // arrows are the attributes of what packets reach, and whether replies come back.
 const arrows = (arrives, good = arrives !== "never") => ({ "data-go": good ? "good" : "bad", "data-back": arrives !== "never" });

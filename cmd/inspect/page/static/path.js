@@ -57,18 +57,11 @@ export class PathView {
     if (from !== undefined) this.from.value = from;
     if (to !== undefined) this.to.value = to;
     this.family.value = ["IPv4", "IPv6"].includes(family) ? family : "";
-    if ((from || this.alone) && to) this.ask();
+    if (from && to) this.ask();
     else this.from.focus({ preventScroll: true });
   }
 
   show(data) {
-    if (data.alone && !this.alone) {
-      this.alone = true;
-      this.from.required = false;
-      this.from.placeholder = "this node, or an address: 10.244.1.7";
-      this.to.placeholder = "svc/shop/web:http, 10.96.0.10:80/tcp";
-      if (this.to.value && !this.from.value) this.ask();
-    }
     if (this.listed === data.services.length) return;
     this.listed = data.services.length;
     this.names.replaceChildren(...data.services.slice(0, 2000).map((s) => h("option", { value: `svc/${s.namespace}/${s.name}` })));
@@ -113,11 +106,8 @@ export class PathView {
 function answer(r) {
   const notes = [...(r.silent ?? []).map((s) => `${s.node} did not answer: ${s.why}`), ...(r.notes ?? [])];
   const differences = (r.differences ?? []).map((d) => ({ ...d, text: d.lag ? `${d.text} (${d.lag})` : d.text }));
-  return [...(r.ways ?? [wayOfNode(r)]).map((w) => wayOf(w, r)), disagreement(differences), notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", {}, n))) : ""];
+  return [...r.ways.map((w) => wayOf(w, r)), disagreement(differences), notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", {}, n))) : ""];
 }
-
-// wayOfNode is what the report of a single node has.
-const wayOfNode = (r) => ({ ...r, family: r.to.startsWith("[") ? "IPv6" : "IPv4", client: { node: r.node, answer: r } });
 
 // wayOf is the path of one packet.
 function wayOf(way, report) {
