@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"kube-vmap/model"
@@ -10,7 +12,7 @@ import (
 // checkLinks notes what may stop a packet on its links, which is not simulated: tables of bridges
 // and of ARP, and what the bridge itself does not send on.
 func (w *walk) checkLinks(bridged bool) error {
-	families := map[string]bool{"arp": w.frame.family == model.IPv4}
+	hasBridge := false
 	for i, l := range [...]Link{w.frame.in, w.frame.out} {
 		ports, err := w.portsOf(l)
 		if err != nil {
@@ -19,24 +21,66 @@ func (w *walk) checkLinks(bridged bool) error {
 		if len(ports) == 0 {
 			continue
 		}
-		families["bridge"] = true
+		hasBridge = true
 		if i == 0 && bridged {
 			w.checkPorts(l, ports)
 		}
 	}
 	for _, b := range w.linkChains {
-		if !families[b.Table.Family] {
-			continue
-		}
 		rules, err := w.rulesOf(b.Chain)
+		stops := hasBridge && (b.Drop || len(withEffect(rules.rules)) > 0)
+		if err == nil && b.Table.Family == "arp" && b.Hook != HookForward {
+			stops, err = w.stopsARP(b)
+		}
 		if err != nil {
 			return err
 		}
-		if b.Drop || len(withEffect(rules.rules)) > 0 {
+		if stops {
 			w.addNodeDoubt(fmt.Sprintf("table %s, chain %s, is not simulated", b.Table, b.Name))
 		}
 	}
 	return nil
+}
+
+const arpRequest, arpReply = 1, 2 // ARPOP_*
+
+// stopsARP reports whether a chain of ARP may stop what the node and its neighbours send to find each
+// other: where the packet comes in, and where it leaves.
+func (w *walk) stopsARP(b BaseChain) (bool, error) {
+	if w.frame.family != model.IPv4 {
+		return false, nil
+	}
+	from, err := w.wayTo(w.frame.source().Addr(), w.frame.destination().Addr())
+	if err != nil && !errors.Is(err, ErrNoRoute) {
+		return false, err
+	}
+	if !from.Via.IsValid() {
+		from.Via = w.frame.source().Addr()
+	}
+	for i, l := range [...]Link{w.frame.in, w.frame.out} {
+		neighbour := [...]netip.Addr{from.Via, w.via(w.frame.destination().Addr())}[i]
+		if l == (Link{}) || l.Name == loopback {
+			continue
+		}
+		for _, operation := range [...]byte{arpRequest, arpReply} {
+			again := w.clone()
+			again.choices, again.record = &choices{perPick: 1, walks: 1}, record{hook: b.Hook, later: true}
+			again.frame = frame{network: newHeader(28), transport: header(unknownValue(4))}
+			copy(again.frame.network.bytes, []byte{0, 1, 8, 0, 6, 4, 0, operation})
+			again.frame.network.markUnknown(8, 28)
+			at, link := 24, &again.frame.out
+			if b.Hook == HookInput {
+				at, link = 14, &again.frame.in
+			}
+			*link = l
+			again.frame.network.set(at, neighbour.AsSlice())
+			accepted, err := again.runBaseChain(b)
+			if !accepted || err != nil || len(again.record.doubts)+len(again.made) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // isPortHooked reports whether the packet passes the hooks of IP at the port of a bridge, before the
