@@ -96,6 +96,11 @@ var pieces = []piece{
 			oifname veth2 $fam daddr $remotes drop; }; }"`,
 		`$ip route add blackhole $nowhere; $ip route add unreachable $remote1`,
 		`$ip rule add uidrange 1000-1000 prohibit`,
+		`$ip rule add to $pod1 ipproto tcp dport 8080 prohibit`,
+		`$ip rule add iif lo to $pod1 dport 8080 prohibit`,
+		`$ip rule add uidrange 0-0 to $pod1 unreachable`,
+		`$ip route add prohibit $outside`,
+		`$ip route replace $remotes via $peer2 dev eth0 onlink`,
 	}},
 	{name: "settings", commands: []string{
 		`sysctl -qw net.ipv4.conf.all.rp_filter=1`,
@@ -124,6 +129,8 @@ var pieces = []piece{
 		`chain i { type filter hook input priority 0; fib daddr . iif type local tcp dport 8080 reject; };
 			chain m { type filter hook prerouting priority -150; iifname eth0 meta mark set 0x20; }`,
 		`chain i { type filter hook input priority 0; iifname veth4 meta mark set 0x20; }`,
+		`chain f { type filter hook forward priority 0; udp dport 8080 meta mark set 0x30; }`,
+		`chain f { type filter hook forward priority 0; meta mark 0x30 drop; }`,
 	}},
 	{name: "links", commands: []string{
 		`if test $fam = ip; then bridge link set dev veth1 hairpin off || true; fi`,
@@ -133,6 +140,9 @@ var pieces = []piece{
 			ether type ip tcp dport 8080 drop; }; }'; fi`,
 		`if test $fam = ip; then nft 'table netdev n { chain i { type filter hook ingress device veth4 priority 0;
 			udp dport 8081 drop; }; }'; fi`,
+		`nft "table netdev n { chain b { type filter hook ingress device cni0 priority 0; $fam daddr { $service, $pod2,
+			$remote1 } drop; }; }"`,
+		`nft "table netdev n { chain c { type filter hook egress device cni0 priority 0; $fam daddr $pod2 tcp dport 8080 drop; }; }"`,
 		`sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0`,
 		`if test $fam = ip; then $ip address del $gateway/32 dev veth4 && $ip route replace $pod4 dev veth4 || true; fi`,
 		`$ip address add $peer1 peer $peer2 dev eth0`,
