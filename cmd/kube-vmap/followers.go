@@ -70,6 +70,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		l := localhost.New(localhost.Config{Families: families, Recorder: recorder, Log: p.log})
 		m.AddLocalhost(l)
 		p.problems = append(p.problems, l.Problems)
+		p.reports = append(p.reports, func(h *nodestatus.Health) { h.Localhost = l.Addresses() })
 		out = append(out, l)
 	}
 	return out

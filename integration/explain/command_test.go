@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,20 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.KindClusterIP))
 			r.expect(0, []string{"no address and port of a Service", "is not translated"}, pod, to(r.Pods[0].AddrPort(f, 80), p))
 		})
+	}
+}
+
+// TestNodePortsOnLocalhostAreThoseOfTheService has those that integration/matrix connects to.
+func TestNodePortsOnLocalhostAreThoseOfTheService(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder, "--nodeport-addresses=primary,localhost")
+	for _, f := range model.Families {
+		localhost := netip.MustParseAddr([...]string{"127.0.0.1", "::1"}[f])
+		at := netip.AddrPortFrom(localhost, web.AddrPort(r.Node, f, model.KindNodePort, 0).Port())
+		r.expect(0, []string{"default/web (NodePort)", "kube-vmap itself accepts connections here"}, "--from="+localhost.String(), to(at, model.TCP))
+		r.expect(0, []string{"no address and port of a Service", localhost.String() + " serves no node ports"}, "--from="+localhost.String(), to(at, model.UDP))
 	}
 }
 

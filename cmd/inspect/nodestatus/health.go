@@ -33,6 +33,8 @@ type Health struct {
 	ConnectionsPerSecond *float64 `json:"connectionsPerSecond,omitempty"`
 	// Network is nil if it is not known.
 	Network *Network `json:"network,omitempty"`
+	// Localhost are the loopback addresses at which kube-vmap accepts connections to node ports.
+	Localhost []string `json:"localhost,omitempty"`
 }
 
 // Network is the state of the node's network.

@@ -75,6 +75,16 @@ func (p *Proxy) Listeners() [len(model.Families)]listen.Counts { return p.socket
 // Problems returns the Services whose ports cannot be opened.
 func (p *Proxy) Problems() []sync.Problem { return p.sockets.Problems() }
 
+// Addresses returns where node ports are served.
+func (p *Proxy) Addresses() (out []string) {
+	for f, served := range p.Families {
+		if served {
+			out = append(out, loopback[f].String())
+		}
+	}
+	return out
+}
+
 // Run serves until ctx ends, which is not an error. Then it accepts no more connections and gives
 // open ones the grace period. When it returns, all connections are closed. It is called once.
 func (p *Proxy) Run(ctx context.Context) error {

@@ -20,7 +20,12 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 	}
 	service, port, frontend := h.service()
 	if port != nil && a.Service == "" {
-		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
+		text := "has this address and port, but the kernel's tables do not"
+		if h.isRelayed() {
+			text = "has this node port: while it has endpoints, kube-vmap itself accepts connections here, and makes one " +
+				"from this node to the node port at another address, or to the ClusterIP"
+		}
+		h.add("%s/%s %s", service.Namespace, service.Name, text)
 		a.Service = service.Namespace + "/" + service.Name
 	}
 	switch {
@@ -84,9 +89,15 @@ func (h *hinter) hasProtocol(port *nodestatus.Port) bool {
 func (h *hinter) at(f *nodestatus.Frontend) bool {
 	to := h.to.Addr().String()
 	if f.Address == "" {
-		return slices.Contains(h.document.NodeAddresses, to)
+		return slices.Contains(h.document.NodeAddresses, to) || h.isRelayed()
 	}
 	return f.Address == to
+}
+
+// isRelayed reports whether kube-vmap serves node ports at the destination, without rules.
+func (h *hinter) isRelayed() bool {
+	health := h.document.Health
+	return health != nil && h.Protocol == model.TCP.String() && slices.Contains(health.Localhost, h.to.Addr().String())
 }
 
 // find finds the Service port and frontend that the packet is for; nil if there is none.
