@@ -9,7 +9,9 @@ import (
 
 // ownKinds appends the kinds of sets that have an element of this frontend alone, in the
 // order of the kinds: where its connections go, or that they are rejected, dropped or held; the
-// ClusterIP and port behind another address; and that access is restricted.
+// ClusterIP and port behind another address; and that access is restricted. A frontend that holds does
+// so with endpoints, too: of a packet between the hooks while the first one is added, which is not
+// translated, nothing must remain.
 func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
 	if p.nodePort() {
@@ -21,7 +23,7 @@ func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	if p.BypassesPolicy() && p.Verdict == model.VerdictBalance {
 		out = append(out, local)
 	}
-	if p.Verdict != model.VerdictBalance {
+	if p.Verdict != model.VerdictBalance || p.Pool.Hold > 0 {
 		out = append(out, none)
 	}
 	switch {
@@ -48,10 +50,10 @@ func (p *frontendState) ownValue(kind SetKind) Value {
 		switch p.Verdict {
 		case model.VerdictDrop:
 			return Value{Verdict: VerdictDrop}
-		case model.VerdictHold:
-			return goesTo(ChainID{Family: p.Match.Family, Kind: ChainHold})
+		case model.VerdictReject:
+			return goesTo(ChainID{Family: p.Match.Family, Kind: ChainReject})
 		}
-		return goesTo(ChainID{Family: p.Match.Family, Kind: ChainReject})
+		return goesTo(ChainID{Family: p.Match.Family, Kind: ChainHold})
 	case SetServiceIPs, SetNodePortServiceIPs:
 		return Value{Endpoint: netip.AddrPortFrom(p.Pool.Key.Addr, 0)}
 	case SetNodePortServicePorts:

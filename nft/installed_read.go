@@ -181,6 +181,7 @@ func (r *tableReader) unserved(e *Element) {
 	switch {
 	case e.Value.Verdict == VerdictDrop:
 		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
+	case e.Value.Chain.Kind == ChainHold && f.Pool != nil: // it has endpoints
 	case e.Value.Chain.Kind == ChainHold:
 		f.Verdict = model.VerdictHold
 	default:
