@@ -23,7 +23,7 @@ func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 		r.queried("with a new frontend", "udp 53")
 		r.change("vip:53/udp ep1:53 ep2:53")
 		r.change("vip:53/udp ep1:53 ep2:53 ep3:53")
-		r.queried("with more endpoints")
+		r.queried("with more endpoints", "udp 53", "udp 53")
 		r.change("vip:80/tcp", "vip:80/sctp")
 		r.change("-vip:80/tcp", "-vip:80/sctp", "-other:53/udp")
 		r.queried("with other protocols, and an unknown frontend")
@@ -32,7 +32,7 @@ func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 		r.change("vip:53/udp")
 		r.queried("without endpoints", "udp 53")
 		r.change("vip:53/udp ep1:53")
-		r.queried("with endpoints again")
+		r.queried("with endpoints again", "udp 53")
 	})
 }
 

@@ -27,6 +27,8 @@ type frontend struct {
 	// unreplied means that flows of any protocol end if they have no reply: the Service holds, and the
 	// client's next packet gets another endpoint, or waits for one.
 	unreplied bool
+	// serves means that new flows are translated.
+	serves bool
 }
 
 // pendingChecks are the frontends of one family whose flows must be checked.
@@ -50,9 +52,12 @@ func (s *tracker) apply(t sync.Committed) {
 		if !s.tracks(f) {
 			return now, false
 		}
-		now = frontend{f.Pool.FlowEndpoints, f.Pool.Hold > 0}
+		now = frontend{f.Pool.FlowEndpoints, f.Pool.Hold > 0, f.Verdict == model.VerdictBalance}
+		// A packet between the hooks, when the first endpoint was added, was not translated. At a
+		// ClusterIP it was rejected.
+		gained := now.serves && !before.serves && !f.IsClusterIP()
 		ends := s.ends(f.Match.Protocol) || now.unreplied
-		if !t.Full && (!known || ends && !containsAll(now.endpoints, before.endpoints)) {
+		if !t.Full && (!known || gained || ends && !slices.Equal(now.endpoints, before.endpoints)) {
 			s.markForCheck(f.Match)
 		}
 		return now, true
@@ -90,8 +95,8 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 }
 
 // tracks reports whether flows of a frontend may have to end. Flows of any protocol may have begun
-// at an external address before it was programmed: as long as a client sends its first packet
-// again, the kernel does not translate it.
+// at an external address before it was programmed, or had an endpoint: as long as a client sends its
+// first packet again, the kernel does not translate it.
 func (s *tracker) tracks(f *model.Frontend) bool {
 	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP ||
 		f.Pool.Hold > 0
@@ -175,20 +180,4 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	}
 	_, current := slices.BinarySearchFunc(f.endpoints, e.Reply, netip.AddrPort.Compare)
 	return !current
-}
-
-// containsAll reports whether all contains some. Both are sorted.
-func containsAll(all, some []netip.AddrPort) bool {
-	for _, a := range some {
-		if len(all) > 0 && all[0] == a { // the usual case
-			all = all[1:]
-			continue
-		}
-		i, found := slices.BinarySearchFunc(all, a, netip.AddrPort.Compare)
-		if !found {
-			return false
-		}
-		all = all[i+1:]
-	}
-	return true
 }

@@ -42,6 +42,9 @@ func TestFlowsToRemovedEndpointsAreDeleted(t *testing.T) {
 		r.kernel.entries = append(r.kernel.entries, r.entries(stay...)...)
 		r.change(after...)
 		r.expect("after a change", stay...)
+		r.kernel.entries = append(r.kernel.entries, r.entries("vip:53/udp other:5353", "lb:53/udp lb:53")...) // never an endpoint
+		r.change("vip:53/udp ep1:5353 ep2:5353 ep3:5353", "lb:53/udp ep1:5353 ep2:5353 ep3:5353")
+		r.expect("with more endpoints", stay...)
 		r.change("vip:53/udp")
 		stay = slices.DeleteFunc(stay, func(line string) bool { return strings.HasPrefix(line, "vip:53/udp ") })
 		r.expect("without endpoints", stay...)
@@ -140,6 +143,12 @@ func TestFlowsFromBeforeAnExternalAddressEnd(t *testing.T) {
 			external.Set[0].Pool = r.changed("lb:80/" + protocol + " ep2:80").Set[0].Pool
 			r.follow(external)
 			r.queried("an external address whose endpoint is replaced")
+			external.Set[0].Verdict = model.VerdictReject
+			r.follow(external)
+			r.kernel.entries = r.entries(append(works, "lb:80/"+protocol+" lb:80")...)
+			external.Set[0].Verdict = model.VerdictBalance
+			r.follow(external)
+			r.expect("with its first endpoint", works...)
 		})
 	}
 }
