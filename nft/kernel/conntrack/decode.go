@@ -118,6 +118,10 @@ func (e *Entry) setState(state byte) {
 	}
 }
 
+// IsAssured reports whether both sides have sent what opens a connection, so the client's address is not
+// forged.
+func (e *Entry) IsAssured() bool { return e.Status&statusAssured != 0 }
+
 // A tuple is one direction of an entry.
 type tuple struct {
 	protocol         model.Protocol

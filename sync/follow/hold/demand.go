@@ -169,7 +169,9 @@ func (d *demand) countActive(c *Config) error {
 		timeout := c.TCPTimeout()
 		err = c.Tracking.EachReplied(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
 			of := services[endpoint{e.Protocol, e.Reply}]
-			idle := e.Protocol == model.TCP && e.Open && e.Expires > shortTimeout && timeout-e.Expires >= idleTime
+			// Half of a handshake is a probe of a node, or has a forged source.
+			idle := e.Protocol == model.TCP && (!e.IsAssured() ||
+				e.Open && e.Expires > shortTimeout && timeout-e.Expires >= idleTime)
 			if of == nil || e.Aborted || idle || e.Reply == e.Original && probes.Has(e.Client.Addr()) {
 				return
 			}
