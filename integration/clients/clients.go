@@ -180,7 +180,7 @@ func (u *client) target(l *lab.Lab, s daemon.Service, k model.Kind) *target {
 	}
 	local := s.LocalInside && k == model.KindClusterIP || s.LocalOutside && k != model.KindClusterIP && u.from == l.Outside
 	for i, h := range s.Endpoints {
-		if s.Drained(i) {
+		if s.Drained(i) || s.StandsBy(i) {
 			continue
 		}
 		if !local || slices.ContainsFunc(l.Pods, func(p *lab.Pod) bool { return p.Host == h }) {

@@ -121,7 +121,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	startup := time.Since(start)
 	s.awaitVersion(t)
 	d.Kill()
-	load := s.startClients(t)
+	load, stopHeld := s.startClients(t), s.startHeldClients(t)
 	steps := map[string]int{}
 	for i := range n {
 		a := aims[i%len(aims)]
@@ -138,6 +138,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	d = s.start(t)
 	s.awaitVersion(t)
+	stopHeld()
 	d.After(func() { s.folder.Put("churning") })
 	if diff := difference(s.without, s.tables(t)); diff != "" {
 		t.Errorf("the churning Services left something behind (-want +have):\n%s", diff)

@@ -48,6 +48,12 @@ func stableServices(servers []*lab.Host) []daemon.Service {
 		if n%7 < 3 {
 			s.Weights = [][]int{{1, 3, 0}, {2, 0, 1}}[n%2] // the first one is on the node
 		}
+		if n%6 == 5 {
+			s.Priorities = []int{0, 1, 0}
+		}
+		if n%2 == 1 {
+			s.Hold = time.Minute
+		}
 		if s.Has(model.KindLoadBalancerIP) && n%2 == 0 {
 			s.Sources = sources[0]
 		}
@@ -78,7 +84,14 @@ func churning(random daemon.Random, before []daemon.Service, changed int) []daem
 		}
 		all = append(all, s)
 	}
-	return all
+	s := heldService()
+	s.Endpoints = random.Servers[:random.IntN(2)]
+	return append(all, s)
+}
+
+// heldService returns the Service whose connections wait for its endpoint, in versions without it.
+func heldService() daemon.Service {
+	return daemon.Service{Name: "held", Number: stable + churn + 1, Kinds: daemon.Kinds, Hold: 10 * time.Minute}
 }
 
 // newRandom returns a generator of Services that change.
@@ -86,5 +99,6 @@ func newRandom(random *rand.Rand, servers []*lab.Host) daemon.Random {
 	return daemon.Random{
 		Rand: random, Servers: servers, Ports: mostPorts, Times: 3, Schedulers: schedulers[:4], Sources: sources,
 		Affinities: []time.Duration{0, 0, 0, time.Second, time.Minute, time.Hour}, Weights: []int{0, 1, 1, 2, 5},
+		Holds: []time.Duration{0, time.Minute}, Priorities: []int{0, 0, 1, 9},
 	}
 }

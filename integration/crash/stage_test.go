@@ -1,11 +1,16 @@
 package crash
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
@@ -128,4 +133,37 @@ func (s *stage) awaitVersion(t *testing.T) {
 func (s *stage) startClients(t *testing.T) *clients.Clients {
 	t.Helper()
 	return clients.Start(t, s.Lab, s.stable, clients.Options{Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond})
+}
+
+// startHeldClients starts clients of the Service whose endpoint comes and goes. They may wait, but none
+// is refused.
+func (s *stage) startHeldClients(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	var counts [lab.Reset + 1]atomic.Int32
+	for _, w := range daemon.Transports() {
+		for _, from := range []*lab.Host{s.Pods[len(s.Pods)-1].Host, s.Outside} {
+			group.Go(func() error {
+				for n := 0; ctx.Err() == nil; n++ {
+					<-time.After(10 * time.Millisecond)
+					kind := daemon.Kinds[n%len(daemon.Kinds)]
+					a, err := from.AskFresh(w.Protocol, netip.Addr{}, heldService().AddrPort(s.Node, w.Family, kind, 0), 20*time.Millisecond)
+					if counts[a.Outcome].Add(1); err != nil || a.Outcome != lab.Answered && a.Outcome != lab.TimedOut {
+						return fmt.Errorf("%s to the %s over %s: %s, %v", from.Name, kind, w, a, err)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	t.Cleanup(cancel)
+	return func() {
+		cancel()
+		err := group.Wait()
+		answered, waited := counts[lab.Answered].Load(), counts[lab.TimedOut].Load()
+		if t.Logf("of the Service that holds: %d answered, %d waited", answered, waited); err != nil || answered == 0 || waited == 0 {
+			t.Errorf("%v", err)
+		}
+	}
 }

@@ -21,6 +21,9 @@ type Random struct {
 	// Weights are those of endpoints, of which half of the Services have some; nil means
 	// that none have.
 	Weights []int
+	// Holds is like Affinities. Half of the Services have Priorities of endpoints, if there are any.
+	Holds      []time.Duration
+	Priorities []int
 }
 
 // Service returns another Service.
@@ -42,6 +45,14 @@ func (r Random) Service(name string, number int) Service {
 	if r.Weights != nil && r.IntN(2) == 0 {
 		for range s.Endpoints {
 			s.Weights = append(s.Weights, r.Weights[r.IntN(len(r.Weights))])
+		}
+	}
+	if r.Holds != nil {
+		s.Hold = r.Holds[r.IntN(len(r.Holds))]
+	}
+	if r.Priorities != nil && r.IntN(2) == 0 {
+		for range s.Endpoints {
+			s.Priorities = append(s.Priorities, r.Priorities[r.IntN(len(r.Priorities))])
 		}
 	}
 	s.LocalInside = r.IntN(3) == 0

@@ -92,6 +92,17 @@ func (s Service) Has(k model.Kind) bool {
 // Drained reports whether the n-th of Endpoints is drained.
 func (s Service) Drained(n int) bool { return s.Weights != nil && s.Weights[n] == 0 }
 
+// StandsBy reports whether another of Endpoints, which is not drained, has a better priority than the
+// n-th.
+func (s Service) StandsBy(n int) bool {
+	for i := range s.Priorities {
+		if s.Priorities[i] < s.Priorities[n] && !s.Drained(i) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s Service) namespace() string { return cmp.Or(s.Namespace, "default") }
 
 // ports returns the Service's ports.
