@@ -39,8 +39,7 @@ const (
 	period = 250 * time.Millisecond
 	// pauseFactor times the processor time of a read is the pause after it.
 	pauseFactor = 20
-	// capacity is how many frontends of a family hold. The rest is for node ports, which are
-	// recorded for each address of the node.
+	// capacity is how many frontends of a family hold. The rest is for those that no longer do.
 	capacity = nft.MaxHeld * 3 / 4
 	// poolsAtOnce limits a transaction.
 	poolsAtOnce = 1000
@@ -93,6 +92,7 @@ type Hold struct {
 
 	// Clients, whose addresses may be forged, fill a set, but do not delay reads of who waits.
 	clientsPace   throttle.Throttle
+	sharesPace    throttle.Throttle
 	demandClients map[model.ServiceName]int // that wait for Services that may be scaled to zero
 	clientsErr    error                     // of the last count
 
@@ -104,7 +104,7 @@ type Hold struct {
 func New(c Config) *Hold {
 	return &Hold{
 		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(),
-		notices: sync.NewNotices(c.Recorder, c.Log), pace: newPace(), clientsPace: newPace(),
+		notices: sync.NewNotices(c.Recorder, c.Log), pace: newPace(), clientsPace: newPace(), sharesPace: newPace(),
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
 }
@@ -210,10 +210,12 @@ func (h *Hold) observe() (beyond, within []*pool) {
 	h.pace.Do(func() {
 		if len(h.frontends) > 0 {
 			errs[2] = h.read()
-			beyond, within = h.applyShares(time.Now())
 		}
 		h.demand.publish(time.Now(), h.demandClients)
 	})
+	if h.sharesPace.Remaining() <= 0 { // it may sort all pools
+		h.sharesPace.Do(func() { beyond, within = h.applyShares(time.Now()) })
+	}
 	h.logOutcome(errors.Join(errs[:]...))
 	return beyond, within
 }

@@ -62,7 +62,7 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 						Addresses:  func() ([]netip.Prefix, error) { return []netip.Prefix{netip.PrefixFrom(nodes[f], 24)}, nil },
 						TCPTimeout: func() time.Duration { return 24 * time.Hour },
 					})
-					r.hold.pace.ProcessorTime, r.hold.clientsPace.ProcessorTime = nil, nil
+					r.hold.pace.ProcessorTime, r.hold.clientsPace.ProcessorTime, r.hold.sharesPace.ProcessorTime = nil, nil, nil
 					go func() { _ = r.hold.Run(ctx) }()
 					defer synctest.Wait()
 					defer cancel()
@@ -169,17 +169,6 @@ func (r *rig) commit(list ...model.Frontend) {
 // wait waits until the follower does, and reads what it has sent.
 func (r *rig) wait() {
 	synctest.Wait()
-	r.set(func() {
-		var holding [len(model.Families)]int
-		for _, p := range r.hold.pools {
-			if !p.over || p.beyond {
-				holding[p.key.Family] += p.frontends
-			}
-		}
-		if holding != r.hold.holding {
-			r.Errorf("%d frontends hold, counted %d", holding, r.hold.holding)
-		}
-	})
 	for len(r.changes) > 0 {
 		for _, c := range <-r.changes {
 			if c.Over {
@@ -656,5 +645,24 @@ func TestFullSet(t *testing.T) {
 		if !strings.Contains(r.log.String(), "the node may not notice others") {
 			r.Errorf("log:\n%s", r.log.String())
 		}
+	})
+}
+
+// TestShareCountsAddressesOfNodePorts has a node with ten addresses, at each of which it records node ports.
+func TestShareCountsAddressesOfNodePorts(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		c := sync.Committed{Full: true, NodeAddrs: []netip.Addr{nodes[r.f]}}
+		for len(c.NodeAddrs) < 10 {
+			c.NodeAddrs = append(c.NodeAddrs, c.NodeAddrs[len(c.NodeAddrs)-1].Next())
+		}
+		for i := range 5000 {
+			to.Port = uint16(1000 + i)
+			s := r.service(to, "large", "1", model.VerdictHold)
+			s[1].Match.Port = uint16(30000 + i)
+			c.Set = append(c.Set, s...)
+		}
+		r.hold.Follow(c)
+		r.wait()
+		r.after(2*period, 5000-capacity/11)
 	})
 }

@@ -16,13 +16,13 @@ const learnTime = time.Second
 
 // outages are the pools without an endpoint whose connections the kernel holds, or held before.
 type outages struct {
-	frontends map[model.Match]*pool    // those that hold, or may again
-	pools     map[model.Match]*pool    // of these frontends, by key
-	waiting   map[*pool]struct{}       // those that have clients, and are not over
-	ended     map[*pool]time.Time      // when those that are over were reported
-	holding   [len(model.Families)]int // frontends of pools that are not over, or only beyond their share
-	beyond    [len(model.Families)]int // pools
-	resized   [len(model.Families)]bool
+	frontends map[model.Match]*pool // those that hold, or may again
+	pools     map[model.Match]*pool // of these frontends, by key
+	waiting   map[*pool]struct{}    // those that have clients, and are not over
+	ended     map[*pool]time.Time   // when those that are over were reported
+	beyond    int                   // pools
+	resized   bool                  // there are other pools that may hold, or other addresses of the node
+	addrs     int                   // of the node
 	nodeAddrs model.NodeAddrs
 	// held are packets in total, at the last read that succeeded; zero after an outage began.
 	held  [len(model.Families)]uint64
@@ -35,6 +35,7 @@ type pool struct {
 	service   sync.Object
 	hold      time.Duration
 	frontends int
+	nodePorts int       // of these
 	began     time.Time // packets that were held before are of another outage
 	since     time.Time // when the first packet came, as far as it is known
 	last      time.Time // when the last packet came
@@ -77,44 +78,40 @@ func (o *outages) apply(c sync.Committed, now time.Time) {
 			}
 		}
 		if p.hold, p.scaleToZero = f.Pool.Hold, f.Pool.ScaleToZero; p != before {
-			o.resize(p, 1)
-			o.release(before)
+			o.resize(p, f.Match, 1)
+			o.release(before, f.Match)
 		}
 		return p, true
-	}, func(_ model.Match, p *pool) { o.release(p) })
+	}, func(m model.Match, p *pool) { o.release(p, m) })
 	o.frontends, o.pools = model.Shrink(o.frontends, &o.peaks[0]), model.Shrink(o.pools, &o.peaks[1])
-	o.nodeAddrs = c.NodeAddrs
+	if o.nodeAddrs = c.NodeAddrs; len(o.nodeAddrs) != o.addrs {
+		o.addrs, o.resized = len(o.nodeAddrs), true
+	}
 }
 
 // release takes a frontend from a pool, if any, whose outage ends with the last one.
-func (o *outages) release(p *pool) {
+func (o *outages) release(p *pool, m model.Match) {
 	if p == nil {
 		return
 	}
-	if o.resize(p, -1); p.frontends > 0 {
+	if o.resize(p, m, -1); p.frontends > 0 {
 		return
 	}
 	delete(o.waiting, p)
 	delete(o.ended, p)
 	if p.beyond {
-		o.beyond[p.key.Family]--
+		o.beyond--
 	}
 	if o.pools[p.key] == p {
 		delete(o.pools, p.key)
 	}
 }
 
-// resize adds frontends to a pool.
-func (o *outages) resize(p *pool, by int) {
-	if p.frontends += by; !p.over || p.beyond {
-		o.count(p, by)
+// resize adds a frontend to a pool, or removes one.
+func (o *outages) resize(p *pool, m model.Match, by int) {
+	if o.resized, p.frontends = true, p.frontends+by; !m.Addr.IsValid() {
+		p.nodePorts += by
 	}
-}
-
-// count adds frontends of a pool to those that hold.
-func (o *outages) count(p *pool, n int) {
-	o.holding[p.key.Family] += n
-	o.resized[p.key.Family] = true
 }
 
 // begin begins the hold of a pool again.
@@ -142,8 +139,7 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 	for p := range o.waiting {
 		if now.Sub(p.since) >= p.hold {
 			over = append(over, p)
-			p.over, o.ended[p] = true, now
-			o.count(p, -p.frontends)
+			p.over, o.ended[p], o.resized = true, now, true
 			delete(o.waiting, p)
 		}
 	}
@@ -163,8 +159,7 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 			again = append(again, p)
 		}
 		p.begin(now)
-		p.resumed = true
-		o.count(p, p.frontends)
+		p.resumed, o.resized = true, true
 		delete(o.ended, p)
 	}
 	return sorted(again)
@@ -172,37 +167,44 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 
 // applyShares returns pools that must not hold, and those that may again, once each. Where more
 // frontends of a family would hold than capacity, of the namespaces that have more than their fair share
-// the first pools by address hold.
+// the first pools by address hold. A node port counts at each address of the node.
 func (o *outages) applyShares(now time.Time) (over, again []*pool) {
+	if !o.resized || o.beyond == 0 && len(o.frontends)*max(o.addrs, 1) <= capacity {
+		return nil, nil
+	}
+	o.resized = false
 	for _, f := range model.Families {
-		if !o.resized[f] || o.holding[f] <= capacity && o.beyond[f] == 0 {
-			continue
+		addrs := 0
+		for _, a := range o.nodeAddrs {
+			if model.FamilyOf(a) == f {
+				addrs++
+			}
 		}
-		o.resized[f] = false
-		counts := map[string]int{}
+		weight := func(p *pool) int { return p.frontends + p.nodePorts*(addrs-1) }
+		weights := map[string]int{}
 		var all []*pool
 		for _, p := range o.pools {
 			if p.key.Family == f && (!p.over || p.beyond) {
-				counts[p.service.Namespace] += p.frontends
+				weights[p.service.Namespace] += weight(p)
 				all = append(all, p)
 			}
 		}
-		share := model.FairShare(capacity, slices.Collect(maps.Values(counts)))
+		share := model.FairShare(capacity, slices.Collect(maps.Values(weights)))
 		used := map[string]int{}
 		for _, p := range sorted(all) {
 			n := p.service.Namespace
-			used[n] += p.frontends
+			used[n] += weight(p)
 			switch beyond := used[n] > share; {
 			case beyond == p.beyond:
 			case beyond:
 				over = append(over, p)
 				p.over, p.beyond = true, true
-				o.beyond[f]++
+				o.beyond++
 				delete(o.waiting, p)
 			default:
 				again = append(again, p)
 				p.begin(now)
-				o.beyond[f]--
+				o.beyond--
 			}
 		}
 	}
