@@ -28,11 +28,19 @@ type demandCollector struct {
 // Describe implements [prometheus.Collector].
 func (c demandCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect implements [prometheus.Collector]. It has the first Services, at most maxPorts.
+// Collect implements [prometheus.Collector]. It has at most maxPorts Services: of each namespace its fair
+// share.
 func (c demandCollector) Collect(out chan<- prometheus.Metric) {
 	all := c.demand()
-	services := slices.SortedFunc(maps.Keys(all), model.ServiceName.Compare)
-	for _, s := range services[:min(len(services), maxPorts)] {
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(all[s].Clients), s.Namespace, s.Name)
+	counts := map[string]int{}
+	for s := range all {
+		counts[s.Namespace]++
+	}
+	share := model.FairShare(maxPorts, slices.Collect(maps.Values(counts)))
+	clear(counts)
+	for _, s := range slices.SortedFunc(maps.Keys(all), model.ServiceName.Compare) {
+		if counts[s.Namespace]++; counts[s.Namespace] <= share {
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(all[s].Clients), s.Namespace, s.Name)
+		}
 	}
 }
