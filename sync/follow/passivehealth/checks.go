@@ -39,7 +39,7 @@ func newChecks() checks {
 func (s *checks) use(now time.Time, e endpoint, p *pool) *check {
 	c := s.all[e]
 	if c == nil {
-		if len(s.all) >= maxChecks || s.of[p.service.Namespace] >= maxOfNamespace {
+		if n := p.service.Namespace; s.of[n] >= maxOfNamespace || len(s.all) >= maxChecks && !s.makeRoom(n) {
 			return nil
 		}
 		c = &check{endpoint: e, namespace: p.service.Namespace, routine: now}
@@ -49,6 +49,26 @@ func (s *checks) use(now time.Time, e endpoint, p *pool) *check {
 	c.used = now
 	c.join(p)
 	return c
+}
+
+// makeRoom forgets an idle endpoint of the namespace that has most, if another one still has fewer then.
+func (s *checks) makeRoom(of string) bool {
+	most := ""
+	for n, count := range s.of {
+		if count > s.of[most] {
+			most = n
+		}
+	}
+	if s.of[most] <= s.of[of]+1 {
+		return false
+	}
+	for _, c := range s.all {
+		if c.namespace == most && c.phase == phaseIdle && !c.isControl {
+			s.remove(c)
+			return true
+		}
+	}
+	return false
 }
 
 func (s *checks) remove(c *check) {

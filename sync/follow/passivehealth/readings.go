@@ -271,7 +271,7 @@ func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
 	if c := s.all[k]; c != nil {
 		c.used = r.at
 		c.join(p)
-	} else if len(r.used) < maxChecks {
+	} else if len(r.used) < maxChecks && s.of[p.service.Namespace] < maxOfNamespace {
 		r.used[k] = p
 	}
 }

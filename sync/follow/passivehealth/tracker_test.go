@@ -153,6 +153,27 @@ func TestEndpointsOfANamespaceAreBounded(t *testing.T) {
 	})
 }
 
+// TestNamespacesShareTheEndpoints has ten namespaces that fill the memory, and another one.
+func TestNamespacesShareTheEndpoints(t *testing.T) {
+	s, addr := newChecks(), netip.MustParseAddr("10.244.1.2")
+	use := func(namespace string, n int) bool {
+		addr = addr.Next()
+		p := &pool{service: sync.Object{Namespace: namespace}}
+		return s.use(time.Time{}, endpoint{model.TCP, netip.AddrPortFrom(addr, uint16(n))}, p) != nil
+	}
+	for n := range maxChecks {
+		use(fmt.Sprint(n%10), n)
+	}
+	for n := range 2 * maxOfNamespace {
+		if got, want := use("other", n), n < maxChecks/11; got != want {
+			t.Fatalf("endpoint %d of another namespace is known: %t, want %t", n, got, want)
+		}
+	}
+	if len(s.all) != maxChecks {
+		t.Errorf("%d endpoints are known", len(s.all))
+	}
+}
+
 func TestRemovedEndpointIsForgotten(t *testing.T) {
 	every(t, func(w *world) {
 		s := busy(w)
