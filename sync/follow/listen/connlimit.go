@@ -53,6 +53,15 @@ func (b *ConnLimit) Admit(conn net.Conn) net.Conn {
 	return here
 }
 
+// Exempt has a connection no longer count, so the limit does not close it.
+func Exempt(conn net.Conn) {
+	if c, limited := conn.(*limitedConn); limited {
+		c.limit.mu.Lock()
+		defer c.limit.mu.Unlock()
+		c.limit.open.Remove(c.element) // does nothing if Admit has removed it
+	}
+}
+
 // A limitedConn counts until it is closed.
 type limitedConn struct {
 	net.Conn
@@ -62,8 +71,6 @@ type limitedConn struct {
 
 // Close implements [net.Conn].
 func (c *limitedConn) Close() error {
-	c.limit.mu.Lock()
-	c.limit.open.Remove(c.element) // does nothing if Admit has removed it
-	c.limit.mu.Unlock()
+	Exempt(c)
 	return c.Conn.Close()
 }

@@ -68,7 +68,7 @@ func TestOldestConnectionIsClosedAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestClosedConnectionsDoNotCount(t *testing.T) {
+func TestClosedAndExemptConnectionsDoNotCount(t *testing.T) {
 	const limit = 3
 	listeners := bothFamilies(t, NewConnLimit(limit))
 	clients, servers := pairs(t, limit, listeners...)
@@ -79,7 +79,9 @@ func TestClosedConnectionsDoNotCount(t *testing.T) {
 	for i, c := range append(clients, more...) {
 		expectClosed(t, fmt.Sprint("connection ", i), c, i == 1)
 	}
-	evenMore, _ := pairs(t, 1, listeners...)
-	expectClosed(t, "the oldest, with more", clients[0], true)
-	expectClosed(t, "the newest", evenMore[0], false)
+	Exempt(servers[0])
+	evenMore, _ := pairs(t, 2, listeners...)
+	expectClosed(t, "the oldest, exempt", clients[0], false)
+	expectClosed(t, "the next one, with more", clients[2], true)
+	expectClosed(t, "the newest", evenMore[1], false)
 }
