@@ -34,20 +34,23 @@ type publisher struct {
 	log       *slog.Logger
 }
 
-// publish publishes the certificate and returns it. It tries until ctx ends.
-func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, err error) {
+// publish publishes the certificate. It returns it, and how long kubelets may still take to mount it. It
+// tries until ctx ends.
+func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, remaining time.Duration, err error) {
 	err = wait.PollUntilContextCancel(ctx, publishPeriod, true, func(ctx context.Context) (bool, error) {
 		var public string
 		var err error
 		if pair, public, err = p.certificate(ctx); err == nil {
-			err = p.update(ctx, map[string]string{demand.CAFile: public, demand.ServiceFile: p.namespace + "/" + objectName})
+			remaining, err = p.update(ctx, map[string]string{demand.CAFile: public, demand.ServiceFile: p.namespace + "/" + objectName})
 		}
 		if err != nil {
 			p.log.Warn("certificate not published", "err", err)
+			return false, nil
 		}
-		return err == nil, nil
+		remaining = min(mountTime, max(remaining, mountTime-age(pair))) // a clock may have been set back
+		return true, nil
 	})
-	return pair, err
+	return pair, remaining, err
 }
 
 // certificate returns the certificate in the Secret. If there is none, it creates it.
@@ -57,7 +60,7 @@ func (p *publisher) certificate(ctx context.Context) (pair tls.Certificate, publ
 		return pair, "", err
 	}
 	pair, err = tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	if err == nil && time.Now().Before(pair.Leaf.NotAfter.Add(-lastYear)) {
+	if now := time.Now(); err == nil && now.After(pair.Leaf.NotBefore) && now.Before(pair.Leaf.NotAfter.Add(-lastYear)) {
 		return pair, string(secret.Data[corev1.TLSCertKey]), nil
 	}
 	p.log.Info("creating a certificate")
@@ -77,13 +80,13 @@ func (p *publisher) certificate(ctx context.Context) (pair tls.Certificate, publ
 // age returns how long ago a certificate was created. The library dates it back by an hour.
 func age(pair tls.Certificate) time.Duration { return time.Since(pair.Leaf.NotBefore.Add(time.Hour)) }
 
-// update changes the data of the ConfigMap.
-func (p *publisher) update(ctx context.Context, data map[string]string) error {
+// update changes the data of the ConfigMap. It returns how long kubelets take to mount it.
+func (p *publisher) update(ctx context.Context, data map[string]string) (time.Duration, error) {
 	config, err := p.api.ConfigMaps(p.namespace).Get(ctx, objectName, metav1.GetOptions{})
 	if err != nil || maps.Equal(config.Data, data) {
-		return err
+		return 0, err
 	}
 	config.Data = data
 	_, err = p.api.ConfigMaps(p.namespace).Update(ctx, config, metav1.UpdateOptions{})
-	return err
+	return mountTime, err
 }

@@ -125,11 +125,11 @@ func (o *options) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveHTTP(ctx, listeners[2], instruments(registry, ready)) })
 	group.Go(func() error {
-		pair, err := (&publisher{core, o.namespace, log}).publish(ctx)
+		pair, remaining, err := (&publisher{core, o.namespace, log}).publish(ctx)
 		if err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
-		d.unsettle(max(settleTime, mountTime-age(pair)))
+		d.unsettle(max(settleTime, remaining))
 		close(ready)
 		return reports.serve(ctx, listeners[0], pair)
 	})
