@@ -27,8 +27,8 @@ const (
 	metricName       = "demand"
 	// maxMessage limits a request of KEDA in bytes.
 	maxMessage = 64 << 10
-	// keepAlive is the time between probes of an idle connection of KEDA.
-	keepAlive = 30 * time.Second
+	// keepAlive is the time between probes of a connection of KEDA, which ends after maxIdle without requests.
+	keepAlive, maxIdle = 30 * time.Second, 5 * time.Minute
 )
 
 // scaler is the external push scaler. An error means that the demand is not known: KEDA leaves the
@@ -37,14 +37,14 @@ type scaler struct {
 	pb.UnimplementedExternalScalerServer
 	demands  *demands
 	services *services
-	stopping <-chan struct{}
+	program  context.Context //nolint:containedctx // ends with this program
 }
 
 // serve serves KEDA until ctx ends.
 func (s *scaler) serve(ctx context.Context, l net.Listener) error {
-	s.stopping = ctx.Done()
-	server := grpc.NewServer(
-		grpc.MaxRecvMsgSize(maxMessage), grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepAlive}))
+	s.program = ctx
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.ConnectionTimeout(readTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepAlive, MaxConnectionIdle: maxIdle}))
 	pb.RegisterExternalScalerServer(server, s)
 	go func() {
 		<-ctx.Done()
@@ -106,25 +106,26 @@ func (s *scaler) StreamIsActive(ref *pb.ScaledObjectRef, stream pb.ExternalScale
 	if err != nil {
 		return err
 	}
-	ctx := stream.Context()
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.program, cancel)()
 	signals, stop := s.demands.watch(name)
 	defer stop()
-	for {
-		n, err := s.demands.await(ctx, name)
-		if err != nil {
-			return status.FromContextError(err).Err()
-		}
-		if err := stream.Send(&pb.IsActiveResponse{Result: n > 0}); err != nil {
-			return err
+	for err == nil {
+		var n int
+		if n, err = s.demands.await(ctx, name); err == nil {
+			err = stream.Send(&pb.IsActiveResponse{Result: n > 0})
 		}
 		select {
 		case <-signals:
 		case <-ctx.Done():
-			return status.FromContextError(ctx.Err()).Err()
-		case <-s.stopping:
-			return nil
+			err = ctx.Err()
 		}
 	}
+	if s.program.Err() != nil {
+		return nil
+	}
+	return status.FromContextError(err).Err()
 }
 
 // GetMetricSpec returns the metric, with the threshold as its target.

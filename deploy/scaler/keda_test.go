@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,13 @@ func newKEDA(t *testing.T) (d *demands, keda pb.ExternalScalerClient, stop func(
 	}
 }
 
+// watches returns how many Services are watched.
+func (d *demands) watches() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.watchers)
+}
+
 func object(service, threshold string) *pb.ScaledObjectRef {
 	metadata := map[string]string{"scalerAddress": "kube-vmap-scaler.kube-system:9090", "service": service, "threshold": threshold}
 	return &pb.ScaledObjectRef{Name: "web", Namespace: "shop", ScalerMetadata: metadata}
@@ -82,9 +90,19 @@ func TestKEDAReceivesSignals(t *testing.T) {
 		}
 		expect(n)
 	}
+	d.unsettle(time.Hour) // another stream cannot begin yet
+	waits, err := keda.StreamIsActive(t.Context(), object("unknown", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d.watches() < 2 { // until it waits
+		runtime.Gosched()
+	}
 	stop()
-	if is, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the end: %v, %v", is, err)
+	for _, s := range []pb.ExternalScaler_StreamIsActiveClient{stream, waits} {
+		if is, err := s.Recv(); !errors.Is(err, io.EOF) { // KEDA reconnects sooner than after an error
+			t.Errorf("after the end: %v, %v", is, err)
+		}
 	}
 }
 
