@@ -45,9 +45,10 @@ func TestScalerPermissions(t *testing.T) {
 			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
 		}},
-		{own.Rules, []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, ResourceNames: []string{"kube-vmap-scaler"}, Verbs: []string{"get", "update"},
-		}}},
+		{own.Rules, []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, ResourceNames: []string{"kube-vmap-scaler"}, Verbs: []string{"get", "update"}},
+			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list"}},
+		}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("it may %+v, want %+v", c.got, c.want)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	discoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -107,6 +108,10 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	discovery, err := discoveryv1.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	var listeners [3]net.Listener
 	for i, addr := range [...]string{o.reports, o.keda, o.metrics} {
 		if listeners[i], err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr); err != nil {
@@ -131,6 +136,8 @@ func (o *options) run(ctx context.Context) error {
 		}
 		d.unsettle(max(settleTime, remaining))
 		close(ready)
+		e := endpoint{discovery.EndpointSlices(o.namespace), d, log}
+		group.Go(func() error { return e.run(ctx) })
 		return reports.serve(ctx, listeners[0], pair)
 	})
 	group.Go(func() error {
