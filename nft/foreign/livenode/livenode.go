@@ -38,6 +38,10 @@ type Config struct {
 	Interrupted func() error
 	// WithoutOurs also simulates where kube-vmap has no table.
 	WithoutOurs bool
+	// NewConnections ignores the connections that the kernel tracks.
+	NewConnections bool
+	// View returns the rules that a packet meets instead of those of the kernel, unless it is nil.
+	View func(simulate.Packet, simulate.Rules) simulate.Rules
 }
 
 // Open opens the sockets to read from.
@@ -53,6 +57,9 @@ func Open(c Config) (*Node, error) {
 	connections := conntrack.New(conntrack.Config{NetNS: c.NetNS})
 	return &Node{c, dump.NewReader(conn), network, connections, &ipsets{conn}}, nil
 }
+
+// Network returns the routing of the node, for use between simulations.
+func (n *Node) Network() *Network { return n.network }
 
 // Close closes the sockets.
 func (n *Node) Close() error {
@@ -72,6 +79,9 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets, Host: n.network,
 		Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
 	}
+	if n.View != nil {
+		sources.Rules = n.View(p, n.rules)
+	}
 	var fault error
 	err = n.rules.Snapshot(func() (same bool, err error) {
 		before := result
@@ -89,6 +99,9 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 
 // Flows implements [simulate.Connections].
 func (n *Node) Flows(p simulate.Packet) (flows []simulate.Flow, err error) {
+	if n.NewConnections {
+		return nil, nil
+	}
 	list, err := n.connections.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 	for _, f := range list {
 		flows = append(flows, simulate.Flow{

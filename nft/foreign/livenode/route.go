@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -68,7 +69,7 @@ func (n *Network) ask(q simulate.RouteQuery, flags uint32) (r fibResult, err err
 		return cmp.Or(d.Err(), e.Err())
 	})
 	if err != nil {
-		return r, fmt.Errorf("find a route to %s: %w", q.To, routeError(err, q))
+		return r, fmt.Errorf("find a route to %s: %w", q.To, n.routeError(err, q))
 	}
 	for i := range r.hops {
 		if err := n.complete(&r.hops[i], f); err != nil {
@@ -277,16 +278,29 @@ func deliversLocally(kind int, in simulate.Link) bool {
 	return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST || kind == unix.RTN_BROADCAST && in.Index != 0
 }
 
+// notForwarding returns the sysctl by which the node forwards no IPv4 packets that come in by an
+// interface (ip_route_input_slow); empty if it does.
+func (n *Network) notForwarding(in string) string {
+	switch {
+	case n.Sysctl("net/ipv4/conf/"+in+"/forwarding") != "0":
+		return ""
+	case n.Sysctl("net/ipv4/ip_forward") == "0":
+		return "net.ipv4.ip_forward"
+	}
+	return "net.ipv4.conf." + strings.ReplaceAll(in, ".", "/") + ".forwarding"
+}
+
 // routeError returns [simulate.ErrNoRoute] with the reason and the kernel's error, if that is what
 // the error means.
-func routeError(err error, q simulate.RouteQuery) error {
+func (n *Network) routeError(err error, q simulate.RouteQuery) error {
 	var reason string
+	off := func() string { return n.notForwarding(q.In.Name) }
 	switch {
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && q.In.Index != 0:
 		reason = fmt.Sprintf(" for a packet from %s that comes in by %s: the kernel does not accept that source "+
 			"there (rp_filter), or drops packets to that destination", q.From, q.In.Name)
-	case errors.Is(err, unix.EHOSTUNREACH) && q.In.Index != 0:
-		reason = ", or the node does not forward (net.ipv4.ip_forward)"
+	case errors.Is(err, unix.EHOSTUNREACH) && q.In.Index != 0 && off() != "":
+		reason = fmt.Sprintf(": the node does not forward what comes in by %s (%s is 0)", q.In.Name, off())
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES),
 		errors.Is(err, unix.EINVAL), errors.Is(err, unix.EAGAIN):
 		reason = " on this node"

@@ -1,10 +1,6 @@
 package simulate
 
-import (
-	"slices"
-
-	"github.com/google/nftables/expr"
-)
+import "github.com/google/nftables/expr"
 
 // Jump returns the chain that a rule jumps or goes to; empty if it does not.
 func (r Rule) Jump() string {
@@ -26,12 +22,4 @@ func (r Rule) Comment() string {
 		}
 	}
 	return ""
-}
-
-// Accepts reports whether the rule has the verdict accept.
-func (r Rule) Accepts() bool {
-	return slices.ContainsFunc(r.Expressions, func(e any) bool {
-		v, is := e.(*expr.Verdict)
-		return is && v.Kind == expr.VerdictAccept
-	})
 }
