@@ -37,14 +37,13 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	recorder := p.loop.Recorder
 	shares := make(chan []model.PoolShares)
 	p.loop.Shares = shares
-	checks := healthcheck.New(healthcheck.Config{
+	p.checks = healthcheck.New(healthcheck.Config{
 		AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 	})
-	p.problems = append(p.problems, checks.Problems, p.takeover.Problems)
+	p.problems = append(p.problems, p.checks.Problems, p.takeover.Problems)
 	out := []follower{
-		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
+		p.checks, flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
 			p.flowKernel(m), p.log),
-		checks,
 		leastconn.New(leastconn.Config{
 			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
 		}),

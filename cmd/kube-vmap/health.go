@@ -67,7 +67,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			return out, fmt.Errorf("read the tables: %w", err)
 		}
 		out.Tables = tableStates(headers)
-		return out, addNetwork(add, l)
+		return out, p.paths.addNetwork(add)
 	}
 }
 

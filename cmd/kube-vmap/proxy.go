@@ -14,10 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/healthcheck"
 	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/passivehealth"
 	"kube-vmap/sync/serve/health"
@@ -42,6 +44,8 @@ type proxy struct {
 
 	handles  handles
 	takeover *takeover.Takeover
+	checks   *healthcheck.Servers
+	paths    *pathChecker
 	// tasks run beside the loop. Reports add what they know to the health, and problems are those of
 	// objects.
 	tasks    []func(context.Context) error
@@ -147,6 +151,9 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	if s, ok := p.source.(*cluster.Source); ok {
 		m.AddAPIAge(s.Age)
 	}
+	p.paths = newPathChecker(loop, p.healthPorts)
+	p.tasks = append(p.tasks, p.paths.Run)
+	m.AddPathChecks(pathcheck.States, p.paths.count)
 	servers, err := p.servers(h, m, loop)
 	if err != nil {
 		return err

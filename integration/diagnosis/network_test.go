@@ -1,13 +1,20 @@
 package diagnosis
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/programs"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -17,109 +24,174 @@ import (
 // noAnswer is how long to wait for a response that does not come.
 const noAnswer = 300 * time.Millisecond
 
-// write sets a sysctl of the node. It reports false if the kernel has none of that name.
-func (s *scene) write(path, value string) bool {
+// write sets a sysctl of the node.
+func (s *scene) write(path, value string) {
 	s.t.Helper()
-	err := s.Node.Do(func() error { return os.WriteFile("/proc/sys/net/"+path, []byte(value), 0) })
-	if err != nil && !os.IsNotExist(err) {
+	if err := s.Node.Do(func() error { return os.WriteFile("/proc/sys/net/"+path, []byte(value), 0) }); err != nil {
 		s.t.Fatal(err)
 	}
-	return err == nil
 }
 
-// TestNodeThatDoesNotForwardIsReported compares what status and problems say with what becomes of a
-// connection from outside to a node port, for each way in which a node can drop what it should
-// forward.
-func TestNodeThatDoesNotForwardIsReported(t *testing.T) {
-	s := newScene(t, 1, 0)
-	web := daemon.Service{Name: "web", Number: 1, Kinds: []model.Kind{model.KindNodePort}, Endpoints: s.servers}
-	s.folder.Put("web", web)
+// A trap is a way in which a node can lose packets of Services: commands that set it and unset it, in
+// which $ipt is a family's iptables, $fam its name in nft, $v ipv4 or ipv6, and $link a pod's interface.
+type trap struct {
+	name, set, unset string
+	// lost and health report whether packets of Services are lost, and health checks; here that those
+	// from outside to other nodes are not.
+	lost, health, here bool
+	// says is what status and preflight name as the reason.
+	says string
+	// families are those that have the setting; nil means both.
+	families []model.Family
+}
+
+const noRoute = "the node does not forward what comes in by "
+
+var (
+	only4, only6 = model.Families[:1], model.Families[1:]
+
+	traps = []trap{
+		{name: "none"},
+		{
+			name: "no forwarding", set: "sysctl -qw net.ipv4.ip_forward=0", unset: "sysctl -qw net.ipv4.ip_forward=1",
+			lost: true, says: noRoute + "eth0 (net.ipv4.ip_forward is 0)", families: only4,
+		},
+		{
+			name: "no forwarding", set: "sysctl -qw net.ipv6.conf.all.forwarding=0", unset: "sysctl -qw net.ipv6.conf.all.forwarding=1",
+			lost: true, says: "net.ipv6.conf.all.forwarding", families: only6,
+		},
+		{
+			name: "no forwarding from outside", set: "sysctl -qw net.ipv4.conf.eth0.forwarding=0", unset: "sysctl -qw net.ipv4.conf.eth0.forwarding=1",
+			lost: true, says: noRoute + "eth0 (net.ipv4.conf.eth0.forwarding is 0)", families: only4,
+		},
+		{
+			name: "no forwarding from pods", set: "sysctl -qw net.ipv4.conf.$link.forwarding=0", unset: "sysctl -qw net.ipv4.conf.$link.forwarding=1",
+			lost: true, here: true, says: "(net.ipv4.conf.$link.forwarding is 0)", families: only4,
+		},
+		{
+			name: "last rule rejects", set: "$ipt -A FORWARD -j REJECT", unset: "$ipt -F",
+			lost: true, says: "by table $fam filter, chain FORWARD, rule handle ",
+		},
+		{
+			name: "policy", set: "$ipt -P FORWARD DROP", unset: "$ipt -P FORWARD ACCEPT",
+			lost: true, says: "dropped by table $fam filter, chain FORWARD, whose policy it is",
+		},
+		{
+			name: "policy, one rule", set: "$ipt -P FORWARD DROP; $ipt -A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+			unset: "$ipt -F; $ipt -P FORWARD ACCEPT", lost: true, says: "dropped by table $fam filter, chain FORWARD, whose policy it is",
+		},
+		{name: "policy, all accepted", set: "$ipt -P FORWARD DROP; $ipt -A FORWARD -j ACCEPT", unset: "$ipt -F; $ipt -P FORWARD ACCEPT"},
+		{
+			name: "last rule drops", set: "nft 'table inet mine { chain f { type filter hook forward priority 10; ct state established accept; meta nfproto $v drop; }; }'",
+			unset: "nft delete table inet mine", lost: true, says: "dropped by table inet mine, chain f, rule handle ",
+		},
+		{
+			name: "input rejects", set: "$ipt -A INPUT -p tcp --dport 22 -j ACCEPT; $ipt -A INPUT -p tcp -j REJECT", unset: "$ipt -F",
+			health: true, says: "by table $fam filter, chain INPUT, rule handle ",
+		},
+		{
+			name: "input policy", set: "$ipt -A INPUT -p tcp --dport 22 -j ACCEPT; $ipt -A INPUT -i lo -j ACCEPT; $ipt -P INPUT DROP",
+			unset: "$ipt -P INPUT ACCEPT; $ipt -F", health: true, says: "dropped by table $fam filter, chain INPUT, whose policy it is",
+		},
+	}
+)
+
+// TestLostPacketsAreReported compares what status, problems and preflight say with what becomes of
+// packets: from outside to node ports and addresses of a load balancer, from a pod to another node,
+// and to health check ports.
+func TestLostPacketsAreReported(t *testing.T) {
+	s := newScene(t, 1, 1)
+	here := daemon.Service{Name: "here", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: s.servers[:1]}
+	other := daemon.Service{Name: "other", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: s.servers[1:]}
+	s.folder.Put("web", here, other)
 	daemon.Start(t, s.Node, s.folder)
-	expect := func(t *testing.T, f model.Family, answers bool, severity string, says ...string) {
-		t.Helper()
+	for _, trap := range traps {
+		for _, f := range model.Families {
+			if trap.families != nil && !slices.Contains(trap.families, f) {
+				continue
+			}
+			t.Run(trap.name+", "+f.String(), func(t *testing.T) {
+				s.t = t
+				expand := func(text string) string {
+					names := map[string]string{
+						"ipt": [...]string{"iptables-nft", "ip6tables-nft"}[f], "fam": nft.FamilyName(f), "v": strings.ToLower(f.String()), "link": s.Pods[0].Link,
+					}
+					return os.Expand(text, func(name string) string { return names[name] })
+				}
+				labtest.Run(t, s.Node.Host, "", "sh", "-ec", expand(trap.set))
+				s.expectPackets(f, here, other, trap)
+				s.expectReport(trap, expand(trap.says))
+				labtest.Run(t, s.Node.Host, "", "sh", "-ec", expand(trap.unset))
+			})
+		}
+	}
+}
+
+// expectPackets checks what becomes of packets.
+func (s *scene) expectPackets(f model.Family, here, other daemon.Service, trap trap) {
+	s.t.Helper()
+	healthz := netip.AddrPortFrom(s.Node.Addr(f), 10256)
+	for _, c := range []struct {
+		from *lab.Host
+		to   netip.AddrPort
+		lost bool
+	}{
+		{s.Outside, here.AddrPort(s.Node, f, model.KindNodePort, 0), trap.lost},
+		{s.Outside, here.AddrPort(s.Node, f, model.KindLoadBalancerIP, 0), trap.lost},
+		{s.Outside, other.AddrPort(s.Node, f, model.KindNodePort, 0), trap.lost && !trap.here},
+		{s.Outside, other.AddrPort(s.Node, f, model.KindLoadBalancerIP, 0), trap.lost && !trap.here},
+		{s.Pods[0].Host, other.AddrPort(s.Node, f, model.KindClusterIP, 0), trap.lost},
+		{s.Outside, healthz, trap.health},
+	} {
 		timeout := answer
-		if !answers {
+		if c.lost {
 			timeout = noAnswer
 		}
-		a, err := s.Outside.Ask(model.TCP, web.AddrPort(s.Node, f, model.KindNodePort, 0), timeout)
-		if err != nil || (a.Outcome == lab.Answered) != answers {
-			t.Errorf("a connection from outside: %+v, %v", a, err)
-		}
-		status, problems := s.run("status"), s.run("problems", "--observe", "0")
-		code := 0
-		if severity == "Problem" {
-			code = 1
-		}
-		if status.ExitCode != code || problems.ExitCode != code {
-			t.Errorf("%v\n%v", status, problems)
-		}
-		for _, text := range says {
-			if !strings.Contains(status.Stdout, text) || (code == 1) != strings.Contains(problems.Stdout, text) {
-				t.Errorf("want %q\n%s%s", text, status.Stdout, problems.Stdout)
+		connects := func() bool {
+			ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
+			defer cancel()
+			conn, err := c.from.DialContext(ctx, "tcp", c.to.String())
+			if err == nil {
+				conn.Close()
 			}
+			return err == nil
 		}
-		if severity == "" && strings.Contains(status.Stdout+problems.Stdout, "forwarded") {
-			t.Errorf("forwarding is no concern:\n%s%s", status.Stdout, problems.Stdout)
+		if connects() == c.lost {
+			s.t.Errorf("from %s to %s: lost: %t", c.from.Name, c.to, !c.lost)
 		}
 	}
-	all := [...]struct{ path, name string }{
-		model.IPv4: {"ipv4/ip_forward", "net.ipv4.ip_forward"},
-		model.IPv6: {"ipv6/conf/all/forwarding", "net.ipv6.conf.all.forwarding"},
+}
+
+// expectReport checks what status, problems and preflight say.
+func (s *scene) expectReport(trap trap, says string) {
+	s.t.Helper()
+	code := 0
+	if trap.lost {
+		code = 1
 	}
-	links := []string{"eth0", s.Pods[0].Link}
-	for _, f := range model.Families {
-		t.Run(f.String(), func(t *testing.T) {
-			s.t = t
-			expect(t, f, true, "")
-			s.write(all[f].path, "0")
-			expect(t, f, false, "Problem", f.String()+" packets of Services are not forwarded", all[f].name)
-			s.write(all[f].path, "1")
-			expect(t, f, true, "")
-		})
-	}
-	t.Run("one interface", func(t *testing.T) {
-		s.t = t
-		for _, link := range links {
-			path := "ipv4/conf/" + link + "/forwarding"
-			s.write(path, "0")
-			expect(t, model.IPv4, false, "Problem", "net.ipv4.conf."+link+".forwarding")
-			s.write(path, "1")
+	eventually.Succeeds(s.t, "status and problems", func() error {
+		status, problems := s.run("status"), s.run("problems", "--observe", "0")
+		reported := strings.Contains(status.Stdout, "PROBLEM") || strings.Contains(status.Stdout, "NOTICE")
+		if status.ExitCode != code || problems.ExitCode != code || !strings.Contains(status.Stdout, says) || reported != (says != "") ||
+			code == 1 && !strings.Contains(problems.Stdout, says) {
+			return fmt.Errorf("want %q:\n%v\n%v", says, status, problems)
 		}
-		s.write(all[model.IPv4].path, "0") // which sets it for all interfaces
-		for _, link := range links {
-			s.write("ipv4/conf/"+link+"/forwarding", "1")
-		}
-		expect(t, model.IPv4, true, "")
-		s.write(all[model.IPv4].path, "1")
-		s.write(all[model.IPv6].path, "0")                           // here, too
-		if s.write("ipv6/conf/"+links[0]+"/force_forwarding", "1") { // Linux 6.17
-			expect(t, model.IPv6, false, "Problem", all[model.IPv6].name) // no way back from the pod
-			s.write("ipv6/conf/"+links[1]+"/force_forwarding", "1")
-			expect(t, model.IPv6, true, "")
-		}
-		s.write(all[model.IPv6].path, "1")
+		return nil
 	})
-	t.Run("an interface that Services do not use", func(t *testing.T) {
-		s.t = t
-		labtest.Run(t, s.Node.Host, "", "ip", "link", "add", "storage.7", "type", "veth", "peer", "name", "peer0")
-		s.write("ipv4/conf/storage.7/forwarding", "0")
-		expect(t, model.IPv4, true, "")
-	})
-	for _, f := range model.Families {
-		for _, table := range []string{nft.FamilyName(f) + " filter", "inet filter"} {
-			t.Run("policy in table "+table+", "+f.String(), func(t *testing.T) {
-				s.t = t
-				change := func(command string) {
-					labtest.Run(t, s.Node.Host, strings.ReplaceAll(command, "T", table), "nft", "-f", "-")
-				}
-				change("add table T; add chain T FORWARD { type filter hook forward priority 0; policy drop; }")
-				expect(t, f, false, "Problem", "nothing accepts forwarded "+f.String()+" packets: policy drop in chain FORWARD of table "+table)
-				change("add chain T mine; add rule T mine accept; add rule T FORWARD jump mine")
-				expect(t, f, true, "Notice", "rules of other programs must accept forwarded "+f.String()+" packets")
-				change("add rule T FORWARD accept")
-				expect(t, f, true, "")
-				change("delete table T")
-			})
+	out := s.run("preflight", "-o", "json")
+	var r preflight.Report
+	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	for name, lost := range map[string]bool{"packets of Services": trap.lost, "health checks": trap.health} {
+		verdict := programs.Fine
+		if lost {
+			verdict = programs.Needs
+		}
+		for _, i := range r.Items {
+			if i.Name == name && (i.Verdict != verdict || lost && !strings.Contains(i.Detail, says)) {
+				s.t.Errorf("preflight: %+v, want %s, %q", i, verdict, says)
+			}
 		}
 	}
 }

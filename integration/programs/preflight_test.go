@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/programs"
 	"kube-vmap/integration/daemon"
@@ -132,9 +134,13 @@ func suspend(t *testing.T, h *lab.Host) {
 }
 
 // TestPreflightComparesServiceCIDRs has an API server at an address of the node's network, and at one
-// that is as good as a ClusterIP.
+// that is as good as a ClusterIP. It has endpoints and a health check node port, too.
 func TestPreflightComparesServiceCIDRs(t *testing.T) {
-	node := labtest.New(t, lab.Options{}).Node
+	l := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1})
+	node, folder := l.Node, daemon.NewFolder(t, l)
+	web := daemon.Service{
+		Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: []*lab.Host{l.Pods[0].Host, l.RemotePods[0].Host},
+	}
 	clusterIPs := [...]netip.Addr{netip.MustParseAddr("10.96.7.7"), netip.MustParseAddr("fd00:10:96::7")}
 	for _, f := range model.Families {
 		if err := node.AddAddress(clusterIPs[f]); err != nil {
@@ -154,6 +160,12 @@ func TestPreflightComparesServiceCIDRs(t *testing.T) {
 			api, cidr := apitest.New(), daemon.ServiceCIDR()
 			cidr.Spec.CIDRs = []string{tc.cidr.String()}
 			api.Put(cidr)
+			for _, o := range folder.Objects(web) {
+				if service, is := o.(*corev1.Service); is {
+					service.Spec.HealthCheckNodePort = 32001
+				}
+				api.Put(o.(apitest.Object))
+			}
 			var l net.Listener
 			at := netip.AddrPortFrom(tc.server, 6443)
 			if err := node.Do(func() (err error) {
@@ -164,6 +176,7 @@ func TestPreflightComparesServiceCIDRs(t *testing.T) {
 			}
 			mux := http.NewServeMux()
 			mux.Handle("/apis/", api)
+			mux.Handle("/api/", api)
 			mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"gitVersion":"v1.37.2"}`) })
 			server := httptest.NewUnstartedServer(mux)
 			server.Listener = l
@@ -179,6 +192,11 @@ func TestPreflightComparesServiceCIDRs(t *testing.T) {
 			var r preflight.Report
 			if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
 				t.Fatalf("%v: %s", err, out)
+			}
+			for name, want := range map[string]string{"packets of Services": "pod on another node (", "health checks": "from outside to health check port 32001"} {
+				if i := item(t, &r, name); !strings.Contains(fmt.Sprint(i.Evidence), want) {
+					t.Errorf("%+v, want %s", i, want)
+				}
 			}
 			for name, want := range map[string]string{"API server": tc.api, "ServiceCIDRs": tc.overlap} {
 				i, verdict := item(t, &r, name), programs.Fine
@@ -227,7 +245,9 @@ func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
 	_ = other.Wait() // it was killed
 }
 
-func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
+// TestPreflightForeseesTheTakeover has rules that accept packets of pods until the take-over suspends
+// them, or without kube-proxy.
+func TestPreflightForeseesTheTakeover(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, rules string
@@ -241,8 +261,8 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 				"-A KUBE-FORWARD -j ACCEPT\nCOMMIT\n",
 			programs.Needs,
 		},
-		{"CNI plugin", "*filter\n:FORWARD DROP [0:0]\n:cali-FORWARD - [0:0]\n-A FORWARD -j cali-FORWARD\nCOMMIT\n", programs.Fine},
-		{"a rule", "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i cni0 -j ACCEPT\nCOMMIT\n", programs.Fine},
+		{"CNI plugin", "*filter\n:FORWARD DROP [0:0]\n:CNI-FORWARD - [0:0]\n-A FORWARD -j CNI-FORWARD\n-A CNI-FORWARD -j ACCEPT\nCOMMIT\n", programs.Fine},
+		{"network policy", "*filter\n:cali-FORWARD - [0:0]\n-A FORWARD -j cali-FORWARD\n-A cali-FORWARD -j DROP\nCOMMIT\n", preflight.Unknown},
 	} {
 		legacy := preflight.Unknown
 		if tc.want == programs.Fine && !strings.Contains(tc.rules, "-A") {
@@ -251,9 +271,9 @@ func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
 		for program, want := range map[string]programs.Verdict{
 			"iptables-nft-restore": tc.want, "ip6tables-nft-restore": tc.want, "iptables-legacy-restore": legacy, "ip6tables-legacy-restore": legacy,
 		} {
-			h := labtest.Alone(t)
+			h := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1}).Node.Host
 			labtest.Run(t, h, tc.rules, program)
-			if i := item(t, check(t, h), "forward policy"); i.Verdict != want {
+			if i := item(t, check(t, h), "packets of Services"); i.Verdict != want {
 				t.Errorf("%s, %s: %+v", tc.name, program, i)
 			}
 		}
@@ -279,7 +299,7 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	unprivileged := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out := daemon.RunAs(t, h, unprivileged, "preflight", "-o", "json")
 	r := report(t, out)
-	for _, name := range []string{"nftables", "forward policy", "kube-proxy", "access to nftables"} {
+	for _, name := range []string{"nftables", "packets of Services", "kube-proxy", "access to nftables"} {
 		if i := item(t, r, name); i.Verdict != preflight.Unknown {
 			t.Errorf("%s: %+v", name, i)
 		}
@@ -308,7 +328,7 @@ func report(t *testing.T, out daemon.Output) *preflight.Report {
 // TestPreflightNeedsOnlyNetAdmin runs it as root without any other capability, as
 // deploy/preflight does.
 func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
-	h := labtest.Alone(t)
+	h := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1}).Node.Host
 	labtest.Run(t, h, "", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
 	labtest.Run(t, h, "add table ip calico\n", "nft", "-f", "-")
 	r := report(t, daemon.RunBy(t, h, []string{
@@ -324,12 +344,7 @@ func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
 }
 
 func TestExitCodeIsTheVerdict(t *testing.T) {
-	h := labtest.Alone(t)
-	for _, sysctl := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {
-		if err := h.Do(func() error { return os.WriteFile(sysctl, []byte("1"), 0o644) }); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1}).Node.Host
 	if out := daemon.Run(t, h, "preflight"); out.ExitCode != 0 || !strings.HasPrefix(out.Stdout, "NAME ") {
 		t.Error(out)
 	}

@@ -62,7 +62,7 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 // hinted returns the answer for a simulation, with hints from a document.
 func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Answer {
 	t.Helper()
-	a := newAnswer(w)
+	a := NewAnswer(w)
 	a.Interpret(&answer.Response{Document: d, Process: "answers"}, "")
 	return &a
 }
@@ -166,7 +166,7 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 		d.Services[0].Ports[0].Frontends[0].Kind = tc.doc
 		w := asked(model.IPv6, model.UDP, 80, tc.o, "shop/web:http")
 		w.Kind = tc.tables
-		r, observed := &answer.Response{Answers: []answer.Answer{newAnswer(w)}, Process: "answers"}, time.Duration(-1)
+		r, observed := &answer.Response{Answers: []answer.Answer{NewAnswer(w)}, Process: "answers"}, time.Duration(-1)
 		o := Options{Observe: time.Second}
 		r.Document, _ = o.document(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 			observed = q.Observe
@@ -185,7 +185,7 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 func TestProcessObservesOnce(t *testing.T) {
 	for service, want := range map[string]string{"shop/web:http": "[shop/web 1s]", "": "[/ 0s shop/web 1s]"} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, service)
-		r := &answer.Response{Answers: []answer.Answer{newAnswer(w), newAnswer(w)}}
+		r := &answer.Response{Answers: []answer.Answer{NewAnswer(w), NewAnswer(w)}}
 		var queries []string
 		o := Options{Observe: time.Second}
 		d, err := o.document(t.Context(), func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
@@ -201,7 +201,7 @@ func TestProcessObservesOnce(t *testing.T) {
 // TestOnlyServicesOfThePacketAreSent has an address that no Service of the tables has.
 func TestOnlyServicesOfThePacketAreSent(t *testing.T) {
 	w := asked(model.IPv4, model.TCP, 99, simulate.Outcome{Verdict: simulate.VerdictNotService, Probability: 1}, "")
-	r := &answer.Response{Answers: []answer.Answer{newAnswer(w)}}
+	r := &answer.Response{Answers: []answer.Answer{NewAnswer(w)}}
 	d, err := (&Options{}).document(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		d := document(model.IPv4, model.TCP)
 		d.Services = append(d.Services, nodestatus.Service{Namespace: "shop", Name: "other", Ports: []nodestatus.Port{{
@@ -216,7 +216,7 @@ func TestOnlyServicesOfThePacketAreSent(t *testing.T) {
 
 func TestNoProcessIsReported(t *testing.T) {
 	w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
-	got := newAnswer(w)
+	got := NewAnswer(w)
 	got.Interpret(&answer.Response{Process: client.ErrNotRunning.Error() + ". So this is what the kernel's tables hold"}, "")
 	text := got.Text()
 	for _, want := range []string{"no kube-vmap answers. So this is what the kernel's tables hold", "shop/web:http (External)"} {
@@ -421,7 +421,7 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				}
 				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: list}, "shop/web:http")
 				w.Packet.From, w.In, w.ClientVia = client, "eth0", client
-				a := newAnswer(w)
+				a := NewAnswer(w)
 				if arrives := a.Arrival(); arrives != "always" {
 					t.Fatalf("arrives %s", arrives)
 				}

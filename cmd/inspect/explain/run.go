@@ -176,7 +176,7 @@ func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []si
 		case err != nil:
 			r.Answers[i] = answer.Answer{Error: explainError(err, p).Error()}
 		default:
-			r.Answers[i] = newAnswer(result)
+			r.Answers[i] = NewAnswer(result)
 		}
 	}
 	return nil
@@ -190,8 +190,8 @@ func explainError(err error, p simulate.Packet) error {
 	return err
 }
 
-// newAnswer returns the values of a simulation.
-func newAnswer(w simulate.Result) answer.Answer {
+// NewAnswer returns the values of a simulation.
+func NewAnswer(w simulate.Result) answer.Answer {
 	p := w.Packet
 	a := answer.Answer{
 		From: p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In, ToNode: w.ToNode,

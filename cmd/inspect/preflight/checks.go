@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	vmapnode "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/cmd/programs"
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -24,10 +28,12 @@ import (
 func (n *node) check(ctx context.Context, kubeconfig string) {
 	n.kernel()
 	n.sysctls()
-	n.rules()
+	var pods []netip.AddrPort
+	health := []uint16{healthPort}
 	if kubeconfig != "" {
-		n.apiServer(ctx, kubeconfig)
+		pods, health = n.apiServer(ctx, kubeconfig)
 	}
+	n.paths(ctx, pods, health)
 	n.components()
 	n.add(n.fastPath())
 }
@@ -111,6 +117,24 @@ func (n *node) sysctl(name, off, none string) {
 	n.add(i, err)
 }
 
+// Forwarding returns whether the node forwards packets of a family: "on", "off" or "not known".
+func Forwarding(proc string, f model.Family) string {
+	all := [...]string{model.IPv4: "net.ipv4.ip_forward", model.IPv6: "net.ipv6.conf.all.forwarding"}
+	switch value, err := readSysctl(proc, all[f]); {
+	case err != nil:
+		return "not known"
+	case value == "0":
+		return "off"
+	}
+	return "on"
+}
+
+// readSysctl returns the value of a sysctl.
+func readSysctl(proc, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "sys", strings.ReplaceAll(name, ".", "/")))
+	return strings.TrimSpace(string(text)), err
+}
+
 // fastPath says whether --fast-path would have an effect beside what is on the node. Whether
 // the kernel has flowtables shows only when one is added.
 func (n *node) fastPath() (Item, error) {
@@ -126,8 +150,9 @@ func (n *node) fastPath() (Item, error) {
 const apiTimeout = 5 * time.Second
 
 // apiServer asks the API server for its version, at the address in the kubeconfig, and for the
-// ServiceCIDRs. An address in one that is on no link is a ClusterIP, or as good as one.
-func (n *node) apiServer(ctx context.Context, kubeconfig string) {
+// ServiceCIDRs. An address in one that is on no link is a ClusterIP, or as good as one. It returns
+// endpoints and health check ports.
+func (n *node) apiServer(ctx context.Context, kubeconfig string) (pods []netip.AddrPort, health []uint16) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	const need = "must be reachable from the node, without a Service: "
@@ -144,7 +169,7 @@ func (n *node) apiServer(ctx context.Context, kubeconfig string) {
 		i := item("API server", "").needs(need + err.Error())
 		i.See = "deploy/README.md#settings"
 		n.add(i, nil)
-		return
+		return nil, []uint16{healthPort}
 	}
 	interfaces, unlisted := addresses.Read()
 	hosts := sync.Networks(interfaces)
@@ -167,4 +192,9 @@ func (n *node) apiServer(ctx context.Context, kubeconfig string) {
 		i.See = "docs/limits.md#behaviour"
 	}
 	n.add(i, cmp.Or(unread, unlisted))
+	pods, health, err = client.Sample(ctx)
+	if err != nil {
+		n.add(item("endpoints", ""), err)
+	}
+	return pods, append(health, healthPort)
 }

@@ -2,8 +2,8 @@
 // installed there, whether something prevents that. It changes nothing.
 //
 //	checks.go     all checks in order; kernel, sysctls, API server
-//	rules.go      chains that drop forwarded or incoming packets; which proxy runs in which mode,
-//	              and whether taking over can be undone
+//	paths.go      packets of Services and health checks, simulated as after the take-over
+//	rules.go      which proxy runs in which mode, and whether taking over can be undone
 //	known ones    package components; each has a row in docs/compatibility.md
 //	      |
 //	      v
@@ -29,7 +29,6 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/programs"
-	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -112,10 +111,8 @@ func Run(ctx context.Context, c Config) *Report {
 
 type node struct {
 	*programs.Node
-	proc   string
-	reader *dump.Reader
-	unread error // why rules cannot be read
-	items  []Item
+	proc  string
+	items []Item
 }
 
 func (n *node) add(i Item, err error) {
@@ -201,7 +198,8 @@ is there. Nothing is changed.
   partial    the same; another program serves part of the traffic to Services itself
   needs      the detail is what has to be done
   conflict   not on the same node as kube-vmap
-  unknown    not visible: run it as root, on the node, or with hostNetwork and hostPID
+  unknown    not visible: run it as root, on the node, or with hostNetwork and hostPID; or not
+             certain: kube-vmap explain shows more
 
 EVIDENCE is what was found, all of it with -o wide. Below it are the detail and the part of the
 documentation, for components their row in docs/compatibility.md.

@@ -9,75 +9,7 @@ import (
 	"kube-vmap/cmd/programs"
 	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/foreign/kubeproxy"
-	"kube-vmap/nft/foreign/simulate"
 )
-
-// acceptors are the beginnings of the names of chains in which CNI plugins accept the traffic of
-// pods. Package components has their origins.
-var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
-
-// rules checks rules of other programs, unless tables cannot be read.
-func (n *node) rules() {
-	if n.unread = n.Blind(); n.unread == nil {
-		n.reader, n.unread = dump.Open(0)
-	}
-	n.add(n.policy("forward",
-		"a rule must accept the traffic of pods: kube-vmap, like kube-proxy in nftables mode, has none",
-		"docs/compatibility.md#a-policy-of-drop-for-forwarded-packets"))
-	n.add(n.policy("input",
-		"a rule must accept packets to health check node ports, if load balancers check this node",
-		"docs/runbook.md#before-a-node-moves"))
-	if n.unread == nil {
-		_ = n.reader.Close() // it was only read from
-	}
-}
-
-// policy checks the chains at a hook of nf_tables whose policy is drop. kube-proxy's iptables
-// and ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
-// nftables mode. Policies of iptables-legacy are not known.
-func (n *node) policy(hook simulate.Hook, need, see string) (Item, error) {
-	i := item(string(hook)+" policy", "")
-	if n.unread != nil {
-		return i, n.unread
-	}
-	policies, err := dropPolicies(n.Tables, n.reader, hook)
-	if err != nil {
-		return i, err
-	}
-	var accepted []string
-	for k := range policies {
-		p := &policies[k]
-		i.Evidence = append(i.Evidence, p.String())
-		if p.AcceptedBy == "" {
-			i.See = see
-			return i.needs(need), nil
-		}
-		accepted = append(accepted, p.AcceptedBy)
-	}
-	for k := range n.Tables {
-		if t := &n.Tables[k]; t.Legacy && t.Name == "filter" && !t.Inert {
-			return i, fmt.Errorf("rules of %s are not read: iptables-legacy-save shows them", t)
-		}
-	}
-	if i.Evidence = append(i.Evidence, accepted...); len(i.Evidence) == 0 {
-		i.Evidence = []string{"accept"}
-	}
-	return i, nil
-}
-
-// acceptedBy returns which of the rules of a chain may accept the traffic of pods: one that
-// accepts, or one that jumps to a CNI plugin's chain.
-func acceptedBy(rules []simulate.Rule) string {
-	for _, rule := range rules {
-		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(rule.Jump(), start) }) {
-			return "chain " + rule.Jump() + " accepts"
-		}
-	}
-	if slices.ContainsFunc(rules, simulate.Rule.Accepts) {
-		return "rules in it accept some packets"
-	}
-	return ""
-}
 
 // proxy completes the item of kube-proxy with what its rules show: whether they are in effect
 // or suspended, and what kube-vmap did before.

@@ -79,6 +79,18 @@ func (s *Servers) Problems() []sync.Problem { return s.sockets.Problems() }
 // Run serves until ctx ends, which is not an error. It is called once.
 func (s *Servers) Run(ctx context.Context) error { return s.sockets.Run(ctx, s.serve) }
 
+// Port returns the lowest health check node port; zero if there is none.
+func (s *Servers) Port() (port uint16) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, c := range s.checks {
+		if port == 0 || c.Port < port {
+			port = c.Port
+		}
+	}
+	return port
+}
+
 // Follow implements [sync.Follower].
 func (s *Servers) Follow(t sync.Committed) {
 	s.mu.Lock()

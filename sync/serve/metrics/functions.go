@@ -51,6 +51,14 @@ func (m *Metrics) AddAPIAge(age func() time.Duration) {
 		nil, func() float64 { return age().Seconds() })
 }
 
+// AddPathChecks adds how many check packets are in each state, by the last simulation.
+func (m *Metrics) AddPathChecks(states []string, count func(state string) int) {
+	for _, s := range states {
+		m.add("kubevmap_check_packets", "Packets that the node simulates to check itself, by what becomes of them.",
+			prometheus.Labels{"state": s}, func() float64 { return float64(count(s)) })
+	}
+}
+
 // PassiveHealth is what passive health checks found; see [kube-vmap/sync/follow/passivehealth.Tracker].
 type PassiveHealth interface {
 	Totals() (unresponsive, probes, changes int64)
