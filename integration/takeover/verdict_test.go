@@ -1,13 +1,19 @@
 package takeover
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -122,4 +128,66 @@ func TestFaultyRulesOfTwoNamespacesReturnTheNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNodeIsReturnedWhereOnlyKubeProxyAcceptedPackets has a firewall that rejects what kube-proxy's
+// KUBE-FORWARD does not accept, and clients outside that connect all the time.
+func TestNodeIsReturnedWhereOnlyKubeProxyAcceptedPackets(t *testing.T) {
+	p := newProbationer(t)
+	p.services[0].Kinds = []model.Kind{model.KindNodePort}
+	p.folder.Put("web", p.services[0])
+	p.loadIPTables()
+	var to [len(model.Families)]netip.AddrPort
+	for _, f := range model.Families {
+		to[f] = p.services[0].AddrPort(p.lab.Node, f, model.KindNodePort, 0)
+		p.machine.loadIPTables(nftBackend, f, fmt.Sprintf("*nat\n:KUBE-NODEPORTS -\n-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS\n"+
+			"-A KUBE-NODEPORTS -p tcp -m tcp --dport %d -j MARK --or-mark 0x4000\n"+
+			"-A KUBE-NODEPORTS -p tcp -m tcp --dport %[1]d -j DNAT --to-destination %s\nCOMMIT\n*filter\n:KUBE-FORWARD -\n"+
+			"-A FORWARD -j KUBE-FORWARD\n-A FORWARD -j REJECT\n-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT\n"+
+			"-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\nCOMMIT\n",
+			to[f].Port(), p.services[0].Endpoints[0].AddrPort(f, daemon.TargetPort)))
+	}
+	connect := func(f model.Family) bool {
+		a, err := p.lab.Outside.AskFresh(model.TCP, netip.Addr{}, to[f], eventually.Timeout)
+		return err == nil && a.Outcome == lab.Answered
+	}
+	for _, f := range model.Families {
+		eventually.Holds(t, "kube-proxy's rules serve", func() bool { return connect(f) })
+	}
+	var returned atomic.Bool
+	var lost, after atomic.Int32
+	var clients errgroup.Group
+	ctx, end := context.WithCancel(t.Context())
+	for _, f := range model.Families {
+		clients.Go(func() error {
+			for ctx.Err() == nil {
+				late := returned.Load()
+				if connect(f) {
+					continue
+				}
+				if lost.Add(1); late {
+					after.Add(1)
+				}
+			}
+			return nil
+		})
+	}
+	d := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
+	d.AwaitMessage(returnedMessage)
+	returned.Store(true)
+	reason := p.awaitReturn(d)
+	end()
+	_ = clients.Wait()
+	at := func(message string) string {
+		return d.Logged(0, message, func(process.Entry) bool { return true })["time"]
+	}
+	t.Logf("suspended at %s, returned at %s: %d connections were lost", at(suspendedMessage), at(returnedMessage), lost.Load())
+	if n := after.Load(); n > 0 {
+		t.Errorf("%d connections were lost after the return", n)
+	}
+	if !strings.Contains(reason, "packets are lost that kube-proxy's rules delivered: IPv4 from outside to a node port") ||
+		!strings.Contains(reason, "by table ip filter, chain FORWARD, rule handle ") || d.CountMessages("check of the probation failed") > 0 {
+		t.Errorf("the reason is %q", reason)
+	}
+	p.expect("when returned", true, false, false, "returned at=")
 }

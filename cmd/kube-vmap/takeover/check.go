@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ const (
 type view struct {
 	rules   rules
 	refused string // why the kernel refuses too much; empty if it does not
+	lost    string // packets that kube-proxy's rules delivered; empty if none are
 	// endpoints are those of the sample, as the kernel has them.
 	endpoints map[netip.AddrPort][]netip.AddrPort
 	changes   map[netip.Addr]int // of the sample, before that
@@ -51,6 +53,11 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 		return v, fmt.Errorf("read what is programmed: %w", err)
 	}
 	v.refused, v.endpoints = tooManyRefused(s), t.sampleEndpoints(s.Installed)
+	if text, err := t.system.lost(s, v.rules); err != nil {
+		return v, err
+	} else if text != "" {
+		v.lost = "packets are lost that kube-proxy's rules delivered: " + text
+	}
 	return v, nil
 }
 
@@ -114,8 +121,8 @@ func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
 	switch {
 	case !p.Healthy() || v.endpoints == nil: // or did not when the view was read
 		return "changes do not reach the kernel"
-	case v.refused != "":
-		return v.refused
+	case v.refused != "", v.lost != "":
+		return cmp.Or(v.lost, v.refused)
 	}
 	failed := t.failing(ctx, v.endpoints)
 	now := t.changes.read()

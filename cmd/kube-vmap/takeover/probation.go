@@ -83,6 +83,9 @@ func (t *Takeover) probation(ctx context.Context, p Proxy) (passed bool, failed 
 	}
 	t.publish(StateProbation, "", "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
 		"; if kube-vmap does not work here before that, they are resumed")
+	if v, err := t.read(ctx, p); err == nil && v.lost != "" { // check retries an error
+		return true, t.failure(v.rules, r, v.lost)
+	}
 	return t.check(ctx, p, r)
 }
 

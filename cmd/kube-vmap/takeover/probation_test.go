@@ -21,24 +21,25 @@ import (
 type fake struct {
 	t *testing.T
 
-	mu         stdsync.Mutex // guards what follows
-	found      kubeproxy.Found
-	otherWhy   string
-	otherErr   error
-	legacyErr  error
-	legacyWhy  string
-	suspended  int
-	resumed    int
-	removed    bool
-	suspendErr error
-	unhealthy  bool
-	snapshot   sync.Snapshot
-	refusing   map[netip.AddrPort]bool
-	translated map[netip.AddrPort]netip.AddrPort // where connections to an address arrive
-	unobserved bool
-	changing   []int           // ClusterIPs that change during each connection
-	changes    func(nft.Batch) // of the takeover
-	log        bytes.Buffer
+	mu          stdsync.Mutex // guards what follows
+	found       kubeproxy.Found
+	otherWhy    string
+	otherErr    error
+	legacyErr   error
+	legacyWhy   string
+	lostPackets string
+	suspended   int
+	resumed     int
+	removed     bool
+	suspendErr  error
+	unhealthy   bool
+	snapshot    sync.Snapshot
+	refusing    map[netip.AddrPort]bool
+	translated  map[netip.AddrPort]netip.AddrPort // where connections to an address arrive
+	unobserved  bool
+	changing    []int           // ClusterIPs that change during each connection
+	changes     func(nft.Batch) // of the takeover
+	log         bytes.Buffer
 
 	snapshotErr error
 	readTime    time.Duration // of kube-proxy's rules
@@ -82,6 +83,11 @@ func (f *fake) find() (rules, error) {
 	found := f.found
 	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
 	return rules{nft: &found}, nil
+}
+
+func (f *fake) lost(sync.Snapshot, rules) (string, error) {
+	defer f.lock()()
+	return f.lostPackets, nil
 }
 
 func (f *fake) setSuspended(to bool) {

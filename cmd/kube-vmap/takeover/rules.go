@@ -5,9 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/sync"
 )
 
 // A system is the node that is taken over, with the state that is stored in its kernel.
@@ -18,6 +22,8 @@ type system interface { //nolint:interfacebloat // a node, real or in a test; no
 	legacy() (string, error)
 	// find returns kube-proxy's rules.
 	find() (rules, error)
+	// lost returns which packets are lost that these rules delivered before; empty if none are.
+	lost(sync.Snapshot, rules) (string, error)
 	// suspend suspends rules, and stores the end of the probation; resume undoes that.
 	suspend(rules, time.Time) error
 	resume() error
@@ -84,6 +90,33 @@ func findRules() (r rules, err error) {
 	}
 	r.legacy, err = kubeproxy.FindLegacy(0)
 	return r, err
+}
+
+// lost simulates check packets, and those that are lost with kube-proxy's rules, too, which may have
+// accepted them. So what other programs change makes no difference.
+func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
+	targets := pathcheck.Targets(v.Installed, v.NodeAddrs)
+	lost, err := pathcheck.Simulate(livenode.Config{}, func(n *livenode.Network) []pathcheck.Packet {
+		return pathcheck.Choose(n, targets, nil)
+	})
+	lost = slices.DeleteFunc(lost, func(r pathcheck.Result) bool { return r.State != pathcheck.Lost })
+	if err != nil || len(lost) == 0 {
+		return "", err
+	}
+	view := func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules { return r.nft.BeforeTakeover(kernel) }
+	c := livenode.Config{WithoutOurs: true, View: view}
+	before, err := pathcheck.Simulate(c, func(*livenode.Network) (list []pathcheck.Packet) {
+		for i := range lost {
+			list = append(list, lost[i].Packet)
+		}
+		return list
+	})
+	for i := range before {
+		if before[i].State == pathcheck.Delivered {
+			return lost[i].String() + ": " + lost[i].Why, err
+		}
+	}
+	return "", err
 }
 
 func (n *node) suspend(r rules, until time.Time) error {

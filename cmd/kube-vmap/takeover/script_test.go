@@ -24,6 +24,7 @@ import (
 //	wait DURATION
 //	unhealthy                              changes do not reach the kernel from now on
 //	refuse N ...                           ClusterIPs do not answer from now on
+//	lose TEXT|none                         packets that kube-proxy's rules delivered are lost
 //	other|legacy TEXT|none                 a proxy that runs, and rules of iptables-legacy
 //	unreadable ports|legacy|nothing
 //	rules suspended|resumed|change|gone|restored
@@ -159,6 +160,8 @@ func (s *script) change(word, rest string) error {
 			i, e := strconv.Atoi(n)
 			s.refusing[clusterIP(i)], err = true, e
 		}
+	case "lose":
+		s.lostPackets = text
 	case "other":
 		s.otherWhy = text
 	case "legacy":
