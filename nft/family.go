@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -21,7 +22,7 @@ type family struct {
 	// The type of the header's own checksum (NFT_PAYLOAD_CSUM_*), and its offset.
 	csumType, csumOffset uint32
 	// The original destination in connection tracking (NFT_CT_DST_IP*).
-	ctDestination uint32
+	ctDestination expr.CtKey
 }
 
 var families = [...]family{
@@ -29,12 +30,12 @@ var families = [...]family{
 		name: "ip", number: unix.NFPROTO_IPV4, addrType: typeIPv4, addrLen: 4, saddr: 12, daddr: 16,
 		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
 		csumType: unix.NFT_PAYLOAD_CSUM_INET, csumOffset: 10,
-		ctDestination: unix.NFT_CT_DST_IP,
+		ctDestination: expr.CtKeyDSTIP,
 	},
 	model.IPv6: {
 		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
 		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
-		ctDestination: unix.NFT_CT_DST_IP6,
+		ctDestination: expr.CtKeyDSTIP6,
 	},
 }
 

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/nftables/expr"
+
 	"kube-vmap/model"
 	"kube-vmap/model/costtest"
-	"kube-vmap/nft/expr"
 )
 
 // Clients are remembered by these numbers, whichever version assigned them.

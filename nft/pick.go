@@ -3,10 +3,10 @@ package nft
 import (
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // A pick is a number below count that a rule makes for a packet, by a method. Tries of one
@@ -42,19 +42,19 @@ func (d pick) text(fam *family) string {
 
 // expression puts the number into a register. It overwrites the registers from source on with
 // the hashed data.
-func (d pick) expression(fam *family, reg, source uint32) []expr.Any {
+func (d pick) expression(fam *family, reg, source uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
-		return []expr.Any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
+		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
 	case pickSourceHash:
 		return append(FieldSource.load(fam, source, d), d.hash(reg, source, fam.addrLen))
 	case pickMaglev:
 		sport := &expr.Payload{
-			DestRegister: source + fam.addrLen/4, Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: sportAt, Len: portLen,
+			DestRegister: source + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}
 		return append(FieldSource.load(fam, source, d), sport, d.hash(reg, source, fam.addrLen+4))
 	case pickRandom, pickSticky:
-		return []expr.Any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
+		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
 	}
 	panic(d.method.unknown())
 }
@@ -68,6 +68,6 @@ func (d pick) seed() uint32 { return hashSeed + d.try }
 func (d pick) hash(reg, source, length uint32) *expr.Hash {
 	return &expr.Hash{
 		SourceRegister: source, DestRegister: reg, Length: length,
-		Modulus: d.count, Seed: d.seed(),
+		Modulus: d.count, Seed: d.seed(), Type: expr.HashTypeJenkins,
 	}
 }

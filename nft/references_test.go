@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/nftables/expr"
+
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // namesIn are the names of the chains and sets that the expressions of rules refer to.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/nft/expr"
 )
 
 // The affinity map has the number of the endpoint that a client has (numbers.go). Another
@@ -108,7 +107,7 @@ func setNumber(id SetID, d pick) Statement {
 
 // writePriority makes the number in the register the packet's priority.
 func writePriority() *expr.Meta {
-	return &expr.Meta{Key: unix.NFT_META_PRIORITY, SourceRegister: true, Register: regValue}
+	return &expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: regValue}
 }
 
 // remember notes that the client has the endpoint of the packet's number, until a timeout.
@@ -145,7 +144,7 @@ func restorePriority() Rule {
 		hasNumber(),
 		{
 			Text:        "meta priority set none",
-			Expressions: []expr.Any{&expr.Immediate{Register: regValue, Data: native(0)}, writePriority()},
+			Expressions: []any{&expr.Immediate{Register: regValue, Data: native(0)}, writePriority()},
 		},
 	}
 }
@@ -154,10 +153,10 @@ func restorePriority() Rule {
 func hasNumber() Statement {
 	return Statement{
 		Text: "meta priority & f000:0 == f000:0",
-		Expressions: []expr.Any{
-			&expr.Meta{Key: unix.NFT_META_PRIORITY, Register: regValue},
+		Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: regValue},
 			&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(numberMark), Xor: native(0)},
-			&expr.Cmp{Op: unix.NFT_CMP_EQ, Register: regValue, Data: native(numberMark)},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(numberMark)},
 		},
 	}
 }

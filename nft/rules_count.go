@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // Connections are counted where their packets have the endpoint as destination: in hooks of
@@ -72,8 +72,8 @@ func withPorts() Statement {
 	return Statement{
 		Text:      "meta l4proto { " + strings.Join(names, ", ") + " }",
 		Protocols: model.Protocols[:],
-		Expressions: []expr.Any{
-			&expr.Meta{Key: unix.NFT_META_L4PROTO, Register: regValue},
+		Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 			&expr.Lookup{SourceRegister: regValue, SetName: anonymousSet},
 		},
 	}
@@ -82,7 +82,7 @@ func withPorts() Statement {
 // count adds one to the counter of the packet's key, and adds the element if it is new.
 // "update" would do the same, but kernels require a timeout for it.
 func count(id SetID) Statement {
-	return changeSet(id, "add", " counter", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD, Counter: true})
+	return changeSet(id, "add", " counter", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{&expr.Counter{}}})
 }
 
 // changeSet changes the element of the packet's key.
@@ -118,6 +118,6 @@ func (c Counter) String() string {
 func countIn(c Counter) Statement {
 	return Statement{
 		Text:        fmt.Sprintf("counter name %q", c),
-		Expressions: []expr.Any{&expr.NamedCounter{Name: c.String()}},
+		Expressions: []any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: c.String()}},
 	}
 }

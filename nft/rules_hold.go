@@ -3,10 +3,10 @@ package nft
 import (
 	"time"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // A connection to a Service that holds ([model.VerdictHold]) is dropped before connection tracking

@@ -3,10 +3,10 @@ package nft
 import (
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // Before an endpoint is looked up, a packet to any other address of a Service is given
@@ -23,6 +23,16 @@ import (
 // their own, untranslated connections to a ClusterIP get the destination back that
 // connection tracking recorded.
 
+// A PayloadWrite is the expression that changes a packet's header. The expr.Payload of the
+// library omits the flags if the header itself does not have a checksum.
+type PayloadWrite struct {
+	Base                         expr.PayloadBase
+	Offset, Length               uint32
+	Register                     uint32
+	ChecksumType, ChecksumOffset uint32
+	TransportChecksumToo         bool
+}
+
 // setDestination makes the map's address for the packet its destination.
 func setDestination(id SetID) Statement {
 	fam := id.family()
@@ -34,9 +44,9 @@ func setDestination(id SetID) Statement {
 }
 
 // writeDestination makes the address in the register the packet's destination.
-func (fam *family) writeDestination() *expr.PayloadWrite {
-	return &expr.PayloadWrite{
-		Base: unix.NFT_PAYLOAD_NETWORK_HEADER, Offset: fam.daddr, Length: fam.addrLen, Register: regValue,
+func (fam *family) writeDestination() PayloadWrite {
+	return PayloadWrite{
+		Base: expr.PayloadBaseNetworkHeader, Offset: fam.daddr, Length: fam.addrLen, Register: regValue,
 		ChecksumType: fam.csumType, ChecksumOffset: fam.csumOffset, TransportChecksumToo: true,
 	}
 }
@@ -54,8 +64,8 @@ func setPort(id SetID, p model.Protocol) Statement {
 // writePort makes the port in the register the packet's destination, and updates the
 // checksum. For UDP the kernel finds the checksum itself, since only then it keeps
 // packets without one as they are. For SCTP the translation that follows computes it.
-func writePort(p model.Protocol) *expr.PayloadWrite {
-	w := &expr.PayloadWrite{Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: dportAt, Length: portLen, Register: regValue}
+func writePort(p model.Protocol) PayloadWrite {
+	w := PayloadWrite{Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Length: portLen, Register: regValue}
 	switch p {
 	case model.TCP:
 		w.ChecksumType, w.ChecksumOffset = unix.NFT_PAYLOAD_CSUM_INET, tcpChecksumAt
@@ -72,16 +82,16 @@ const tcpChecksumAt = 16
 // restoreRules make the original destination that connection tracking recorded the packet's
 // destination again.
 func restoreRules(fam *family) []Rule {
-	original := func(key uint32) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
+	original := func(key expr.CtKey) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
 	rules := []Rule{restorePriority()}
 	for _, p := range model.Protocols {
 		rules = append(rules, Rule{{
 			Text:        fmt.Sprintf("%s dport set ct original proto-dst", p),
-			Expressions: append(protocolIs(p).Expressions, original(unix.NFT_CT_PROTO_DST), writePort(p)),
+			Expressions: append(protocolIs(p).Expressions, original(expr.CtKeyPROTODST), writePort(p)),
 		}})
 	}
 	return append(rules, Rule{{
 		Text:        fmt.Sprintf("%[1]s daddr set ct original %[1]s daddr", fam.name),
-		Expressions: []expr.Any{original(fam.ctDestination), fam.writeDestination()},
+		Expressions: []any{original(fam.ctDestination), fam.writeDestination()},
 	}})
 }

@@ -6,17 +6,17 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/expr"
 )
 
 // A Statement is one step of a rule in both of its forms, side by side: the text that nft
 // lists for it, and the expressions that the kernel runs.
 type Statement struct {
 	Text        string
-	Expressions []expr.Any
+	Expressions []any // expr.Any, or PayloadWrite
 	// Choices are the chains of the verdict map that belongs to the statement: number i
 	// jumps to Choices[i].
 	Choices []ChainID
@@ -67,28 +67,28 @@ const (
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 // anyBit matches if the value in the register shares a bit with mask.
-func anyBit(mask uint32) []expr.Any {
-	return []expr.Any{
+func anyBit(mask uint32) []any {
+	return []any{
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(mask), Xor: native(0)},
-		&expr.Cmp{Op: unix.NFT_CMP_NEQ, Register: regValue, Data: native(0)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(0)},
 	}
 }
 
 // marked matches packets that carry a bit of mask.
 func marked(mask uint32) Statement {
-	load := &expr.Meta{Key: unix.NFT_META_MARK, Register: regValue}
+	load := &expr.Meta{Key: expr.MetaKeyMARK, Register: regValue}
 	return Statement{
 		Text:        fmt.Sprintf("meta mark & 0x%08x != 0x00000000", mask),
-		Expressions: append([]expr.Any{load}, anyBit(mask)...),
+		Expressions: append([]any{load}, anyBit(mask)...),
 	}
 }
 
 func markIs(value uint32) Statement {
 	return Statement{
 		Text: fmt.Sprintf("meta mark 0x%08x", value),
-		Expressions: []expr.Any{
-			&expr.Meta{Key: unix.NFT_META_MARK, Register: regValue},
-			&expr.Cmp{Op: unix.NFT_CMP_EQ, Register: regValue, Data: native(value)},
+		Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: regValue},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(value)},
 		},
 	}
 }
@@ -102,18 +102,18 @@ func clearMark(mask uint32) Statement {
 }
 
 func changeMark(text string, keep, xor uint32) Statement {
-	return Statement{Text: text, Expressions: []expr.Any{
-		&expr.Meta{Key: unix.NFT_META_MARK, Register: regValue},
+	return Statement{Text: text, Expressions: []any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: regValue},
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(keep), Xor: native(xor)},
-		&expr.Meta{Key: unix.NFT_META_MARK, SourceRegister: true, Register: regValue},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: regValue},
 	}}
 }
 
 // sourceIn matches packets whose source is in the prefix, or outside it if want is false.
 func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 	p = p.Masked()
-	load := []expr.Any{
-		&expr.Payload{DestRegister: regValue, Base: unix.NFT_PAYLOAD_NETWORK_HEADER, Offset: fam.saddr, Len: fam.addrLen},
+	load := []any{
+		&expr.Payload{DestRegister: regValue, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen},
 	}
 	text := p.Addr().String()
 	if !p.IsSingleIP() {
@@ -139,26 +139,26 @@ func from(i Interface, want bool) Statement {
 	word, op := equality(want)
 	return Statement{
 		Text: fmt.Sprintf("iifname %s\"%s%s\"", word, i.Name, asterisk),
-		Expressions: []expr.Any{
-			&expr.Meta{Key: unix.NFT_META_IIFNAME, Register: regValue},
+		Expressions: []any{
+			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: regValue},
 			&expr.Cmp{Op: op, Register: regValue, Data: name},
 		},
 	}
 }
 
 // equality is the text and the operator of a comparison, for equal or for not equal.
-func equality(want bool) (string, uint32) {
+func equality(want bool) (string, expr.CmpOp) {
 	if want {
-		return "", unix.NFT_CMP_EQ
+		return "", expr.CmpOpEq
 	}
-	return "!= ", unix.NFT_CMP_NEQ
+	return "!= ", expr.CmpOpNeq
 }
 
 // fromHost matches packets whose source is an address of the host.
 func fromHost() Statement {
-	return Statement{Text: "fib saddr type local", Expressions: []expr.Any{
-		&expr.SourceType{Register: regValue},
-		&expr.Cmp{Op: unix.NFT_CMP_EQ, Register: regValue, Data: native(unix.RTN_LOCAL)},
+	return Statement{Text: "fib saddr type local", Expressions: []any{
+		&expr.Fib{Register: regValue, ResultADDRTYPE: true, FlagSADDR: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(unix.RTN_LOCAL)},
 	}}
 }
 
@@ -183,7 +183,7 @@ const byNameOnly = 1<<32 - 1
 
 // loadKey puts the fields of a key into registers, one after the other. It returns the
 // first register after them, too.
-func loadKey(id SetID, d pick) (load []expr.Any, next uint32) {
+func loadKey(id SetID, d pick) (load []any, next uint32) {
 	fam := id.family()
 	reg := uint32(regKey)
 	for _, f := range id.Layout().Key {
@@ -205,27 +205,27 @@ func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
 }
 
 // load reads the field of a packet into a register.
-func (f Field) load(fam *family, reg uint32, d pick) []expr.Any {
-	payload := func(base uint32, offset, length uint32) []expr.Any {
-		return []expr.Any{&expr.Payload{DestRegister: reg, Base: base, Offset: offset, Len: length}}
+func (f Field) load(fam *family, reg uint32, d pick) []any {
+	payload := func(base expr.PayloadBase, offset, length uint32) []any {
+		return []any{&expr.Payload{DestRegister: reg, Base: base, Offset: offset, Len: length}}
 	}
 	switch f {
 	case FieldSource, FieldClient:
-		return payload(unix.NFT_PAYLOAD_NETWORK_HEADER, fam.saddr, fam.addrLen)
+		return payload(expr.PayloadBaseNetworkHeader, fam.saddr, fam.addrLen)
 	case FieldDestination:
-		return payload(unix.NFT_PAYLOAD_NETWORK_HEADER, fam.daddr, fam.addrLen)
+		return payload(expr.PayloadBaseNetworkHeader, fam.daddr, fam.addrLen)
 	case FieldProtocol:
-		return []expr.Any{&expr.Meta{Key: unix.NFT_META_L4PROTO, Register: reg}}
+		return []any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}}
 	case FieldPort: // at the same place in TCP, UDP and SCTP
-		return payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, dportAt, portLen)
+		return payload(expr.PayloadBaseTransportHeader, dportAt, portLen)
 	case FieldOriginalDestination:
-		return []expr.Any{&expr.Ct{Key: fam.ctDestination, Register: reg}}
+		return []any{&expr.Ct{Key: fam.ctDestination, Register: reg}}
 	case FieldOriginalPort:
-		return []expr.Any{&expr.Ct{Key: unix.NFT_CT_PROTO_DST, Register: reg}}
+		return []any{&expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}}
 	case FieldPick: // the last field of its keys: the registers after it are free
 		return d.expression(fam, reg, reg+1)
 	case FieldNumber:
-		return []expr.Any{&expr.Meta{Key: unix.NFT_META_PRIORITY, Register: reg}}
+		return []any{&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg}}
 	}
 	panic(f.unknown())
 }
@@ -252,7 +252,7 @@ func lookup(id SetID, d pick) string {
 }
 
 // mapped puts the map's value for the packet into a register.
-func mapped(id SetID, d pick, reg uint32) []expr.Any {
+func mapped(id SetID, d pick, reg uint32) []any {
 	load, _ := loadKey(id, d)
 	return append(load, &expr.Lookup{
 		SourceRegister: regKey, DestRegister: reg, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly,
@@ -284,8 +284,9 @@ func translate(id SetID, d pick) Statement {
 	return Statement{
 		Text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
 		sets: []SetID{id},
-		Expressions: append(mapped(id, d, regKey), &expr.DestinationNAT{
-			Family: uint32(fam.number), RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4,
+		Expressions: append(mapped(id, d, regKey), &expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
+			RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,
 		}),
 	}
 }
@@ -310,29 +311,29 @@ func pickOne(fam *family, d pick, choices []ChainID) Statement {
 }
 
 // goTo continues in another chain and does not return.
-func goTo(id ChainID) Statement { return lead("goto ", unix.NFT_GOTO, id) }
+func goTo(id ChainID) Statement { return lead("goto ", expr.VerdictGoto, id) }
 
 // jump continues in another chain, and returns if that has no verdict.
-func jump(id ChainID) Statement { return lead("jump ", unix.NFT_JUMP, id) }
+func jump(id ChainID) Statement { return lead("jump ", expr.VerdictJump, id) }
 
-func lead(word string, kind int32, to ChainID) Statement {
+func lead(word string, kind expr.VerdictKind, to ChainID) Statement {
 	return Statement{
 		Text:        word + to.Name(),
 		chains:      []ChainID{to},
-		Expressions: []expr.Any{&expr.Verdict{Kind: kind, Chain: to.Name()}},
+		Expressions: []any{&expr.Verdict{Kind: kind, Chain: to.Name()}},
 	}
 }
 
 // back returns to the chain that jumped here.
-func back() Statement { return end("return", unix.NFT_RETURN) }
+func back() Statement { return end("return", expr.VerdictReturn) }
 
 // accept lets the packet pass the hook.
-func accept() Statement { return end("accept", expr.Accept) }
+func accept() Statement { return end("accept", expr.VerdictAccept) }
 
-func drop() Statement { return end("drop", expr.Drop) }
+func drop() Statement { return end("drop", expr.VerdictDrop) }
 
-func end(word string, kind int32) Statement {
-	return Statement{Text: word, Expressions: []expr.Any{&expr.Verdict{Kind: kind}}}
+func end(word string, kind expr.VerdictKind) Statement {
+	return Statement{Text: word, Expressions: []any{&expr.Verdict{Kind: kind}}}
 }
 
 // protocolIs matches one protocol.
@@ -345,8 +346,8 @@ func protocolIsNot(p model.Protocol) Statement {
 
 func compareProtocol(want bool, name string, number byte) Statement {
 	word, op := equality(want)
-	return Statement{Text: "meta l4proto " + word + name, Expressions: []expr.Any{
-		&expr.Meta{Key: unix.NFT_META_L4PROTO, Register: regValue},
+	return Statement{Text: "meta l4proto " + word + name, Expressions: []any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 		&expr.Cmp{Op: op, Register: regValue, Data: []byte{number}},
 	}}
 }
@@ -355,7 +356,7 @@ func compareProtocol(want bool, name string, number byte) Statement {
 func resetTCP() Statement {
 	return Statement{
 		Text:        "reject with tcp reset",
-		Expressions: []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
+		Expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
 	}
 }
 
@@ -363,16 +364,16 @@ func resetTCP() Statement {
 func reject(fam *family) Statement {
 	return Statement{
 		Text:        "reject",
-		Expressions: []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
+		Expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
 	}
 }
 
 // masquerade makes the node's address the source. The port stays if no other connection has it.
 func masquerade() Statement {
-	return Statement{Text: "masquerade", Expressions: []expr.Any{&expr.Masq{}}}
+	return Statement{Text: "masquerade", Expressions: []any{&expr.Masq{}}}
 }
 
 // masqueradeRandomly is masquerade with a port that is always chosen at random.
 func masqueradeRandomly() Statement {
-	return Statement{Text: "masquerade fully-random", Expressions: []expr.Any{&expr.Masq{FullyRandom: true}}}
+	return Statement{Text: "masquerade fully-random", Expressions: []any{&expr.Masq{FullyRandom: true}}}
 }

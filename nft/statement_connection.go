@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/nft/expr"
 )
 
 // Bits of conntrack's state and status as the kernel numbers them
@@ -25,8 +24,8 @@ func newConnection() Statement { return ctState("new", ctStateNew) }
 func invalid() Statement { return ctState("invalid", ctStateInvalid) }
 
 func ctState(name string, bit uint32) Statement {
-	load := &expr.Ct{Key: unix.NFT_CT_STATE, Register: regValue}
-	return Statement{Text: "ct state " + name, Expressions: append([]expr.Any{load}, anyBit(bit)...)}
+	load := &expr.Ct{Key: expr.CtKeySTATE, Register: regValue}
+	return Statement{Text: "ct state " + name, Expressions: append([]any{load}, anyBit(bit)...)}
 }
 
 // translated matches connections whose destination was translated.
@@ -36,16 +35,16 @@ func translated() Statement { return ctStatus("dnat", ctStatusDstNAT) }
 func confirmed() Statement { return ctStatus("confirmed", ctStatusConfirmed) }
 
 func ctStatus(name string, bit uint32) Statement {
-	load := &expr.Ct{Key: unix.NFT_CT_STATUS, Register: regValue}
-	return Statement{Text: "ct status " + name, Expressions: append([]expr.Any{load}, anyBit(bit)...)}
+	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
+	return Statement{Text: "ct status " + name, Expressions: append([]any{load}, anyBit(bit)...)}
 }
 
 // notTranslated matches connections whose destination was not translated.
 func notTranslated() Statement {
-	load := &expr.Ct{Key: unix.NFT_CT_STATUS, Register: regValue}
+	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
 	bits := anyBit(ctStatusDstNAT)
-	bits[1] = &expr.Cmp{Op: unix.NFT_CMP_EQ, Register: regValue, Data: native(0)}
-	return Statement{Text: "ct status ! dnat", Expressions: append([]expr.Any{load}, bits...)}
+	bits[1] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
+	return Statement{Text: "ct status ! dnat", Expressions: append([]any{load}, bits...)}
 }
 
 // labelBytes is the length of a connection's label (NF_CT_LABELS_MAX_SIZE).
@@ -61,21 +60,21 @@ func label(bit uint) []byte {
 
 // labelled matches packets of connections that have a bit in their label.
 func labelled(bit uint) Statement {
-	return Statement{Text: fmt.Sprintf("ct label %d", bit), Expressions: []expr.Any{
-		&expr.Ct{Key: unix.NFT_CT_LABELS, Register: regValue},
+	return Statement{Text: fmt.Sprintf("ct label %d", bit), Expressions: []any{
+		&expr.Ct{Key: expr.CtKeyLABELS, Register: regValue},
 		&expr.Bitwise{
 			SourceRegister: regValue, DestRegister: regValue, Len: labelBytes, Mask: label(bit),
 			Xor: make([]byte, labelBytes),
 		},
-		&expr.Cmp{Op: unix.NFT_CMP_NEQ, Register: regValue, Data: make([]byte, labelBytes)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: make([]byte, labelBytes)},
 	}}
 }
 
 // setLabel sets a bit in the label of the packet's connection. The kernel keeps the other
 // bits (nft_ct_set_eval).
 func setLabel(bit uint) Statement {
-	return Statement{Text: fmt.Sprintf("ct label set %d", bit), Expressions: []expr.Any{
+	return Statement{Text: fmt.Sprintf("ct label set %d", bit), Expressions: []any{
 		&expr.Immediate{Register: regValue, Data: label(bit)},
-		&expr.Ct{Key: unix.NFT_CT_LABELS, SourceRegister: true, Register: regValue},
+		&expr.Ct{Key: expr.CtKeyLABELS, SourceRegister: true, Register: regValue},
 	}}
 }

@@ -2,12 +2,14 @@ package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/expr"
+	"kube-vmap/nft/attr"
 )
 
 func (e *encoder) addRule(o nft.AddRule) {
@@ -21,7 +23,7 @@ func (e *encoder) addRule(o nft.AddRule) {
 	e.String(unix.NFTA_RULE_CHAIN, o.Chain.Name())
 	list := e.OpenNested(unix.NFTA_RULE_EXPRESSIONS)
 	for i := range o.Rule {
-		e.statement(&o.Rule[i])
+		e.statement(o.Chain.Family, &o.Rule[i])
 	}
 	e.Close(list)
 	e.Data(unix.NFTA_RULE_USERDATA, fingerprintUserdata(o.Rule.Fingerprint()))
@@ -30,15 +32,51 @@ func (e *encoder) addRule(o nft.AddRule) {
 
 // statement appends the expressions of a statement. A look-up in an anonymous set refers
 // to the one written last.
-func (e *encoder) statement(s *nft.Statement) {
+func (e *encoder) statement(f model.Family, s *nft.Statement) {
 	for _, x := range s.Expressions {
 		if l, ok := x.(*expr.Lookup); ok && s.HasSet() {
 			own := *l
 			own.SetID = e.setID
 			x = &own
 		}
-		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, expr.Encode(x))
+		b, err := marshal(f, x)
+		if err != nil {
+			e.errs = append(e.errs, fmt.Errorf("%s: %w", s.Text, err))
+		}
+		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
 	}
+}
+
+func marshal(f model.Family, x any) ([]byte, error) {
+	switch x := x.(type) {
+	case nft.PayloadWrite:
+		return marshalPayloadWrite(x), nil
+	case expr.Any:
+		return expr.Marshal(nft.FamilyNumber(f), x)
+	}
+	return nil, fmt.Errorf("%T is no expression", x)
+}
+
+// marshalPayloadWrite encodes the expression that changes a packet's header
+// (NFTA_PAYLOAD_*, include/uapi/linux/netfilter/nf_tables.h). The library's own omits the
+// flags if the header itself does not have a checksum.
+func marshalPayloadWrite(w nft.PayloadWrite) []byte {
+	var flags uint32
+	if w.TransportChecksumToo {
+		flags = unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR
+	}
+	var e attr.Encoder
+	e.String(unix.NFTA_EXPR_NAME, "payload")
+	at := e.OpenNested(unix.NFTA_EXPR_DATA)
+	e.Uint32(unix.NFTA_PAYLOAD_SREG, w.Register)
+	e.Uint32(unix.NFTA_PAYLOAD_BASE, uint32(w.Base))
+	e.Uint32(unix.NFTA_PAYLOAD_OFFSET, w.Offset)
+	e.Uint32(unix.NFTA_PAYLOAD_LEN, w.Length)
+	e.Uint32(unix.NFTA_PAYLOAD_CSUM_TYPE, w.ChecksumType)
+	e.Uint32(unix.NFTA_PAYLOAD_CSUM_OFFSET, w.ChecksumOffset)
+	e.Uint32(unix.NFTA_PAYLOAD_CSUM_FLAGS, flags)
+	e.Close(at)
+	return e.Bytes
 }
 
 // fingerprintTag is the type of the fingerprint in a rule's userdata, which is a list of

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -110,6 +111,20 @@ func TestProtectedTableOutlivesItsOwner(t *testing.T) {
 	var d attr.Decoder
 	if flags := d.Uint32(d.Find(d.Body(m.data()), unix.NFTA_TABLE_FLAGS)); flags != tableOwned|tablePersists {
 		t.Errorf("the table has flags %#x", flags)
+	}
+}
+
+func TestPayloadWriteIsThatOfTheLibrary(t *testing.T) {
+	got := marshalPayloadWrite(nft.PayloadWrite{
+		Register: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Length: 4,
+		ChecksumType: uint32(expr.CsumTypeInet), ChecksumOffset: 10, TransportChecksumToo: true,
+	})
+	want, err := expr.Marshal(unix.NFPROTO_IPV4, &expr.Payload{
+		OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4,
+		CsumType: expr.CsumTypeInet, CsumOffset: 10, CsumFlags: unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR,
+	})
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("it is %x, want %x: %v", got, want, err)
 	}
 }
 

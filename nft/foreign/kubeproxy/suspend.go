@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/expr"
 	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/kernel/socket"
 )
@@ -74,8 +74,8 @@ func (p Part) insertReturn(match string, conditions ...expr.Any) nft.Op {
 	text := fmt.Sprintf("insert rule %s %sreturn comment %q", p, match, SuspendComment)
 	family := nft.FamilyNumber(p.Family)
 	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, family, func(e *attr.Encoder) {
-		list := append(slices.Clip(conditions), &expr.Verdict{Kind: unix.NFT_RETURN})
-		socket.EncodeRule(e, p.Table, p.Chain, SuspendComment, list...)
+		list := append(slices.Clip(conditions), &expr.Verdict{Kind: expr.VerdictReturn})
+		socket.EncodeRule(e, family, p.Table, p.Chain, SuspendComment, list...)
 	})
 }
 
@@ -97,11 +97,11 @@ func change(text string, kind, flags uint16, family uint8, attributes func(*attr
 func (f *Found) Trial(ours []Part, port uint16) nft.Batch {
 	b := f.Resume()
 	for _, p := range f.Suspended() {
-		b = append(b, p.insertReturn("meta l4proto != tcp ", ofTCP(unix.NFT_CMP_NEQ)...),
-			p.insertReturn(fmt.Sprintf("tcp sport != %d ", port), fromPort(unix.NFT_CMP_NEQ, port)...))
+		b = append(b, p.insertReturn("meta l4proto != tcp ", ofTCP(expr.CmpOpNeq)...),
+			p.insertReturn(fmt.Sprintf("tcp sport != %d ", port), fromPort(expr.CmpOpNeq, port)...))
 	}
 	for _, p := range ours {
-		match := append(ofTCP(unix.NFT_CMP_EQ), fromPort(unix.NFT_CMP_EQ, port)...)
+		match := append(ofTCP(expr.CmpOpEq), fromPort(expr.CmpOpEq, port)...)
 		b = append(b, p.insertReturn(fmt.Sprintf("tcp sport %d ", port), match...))
 	}
 	return f.atGeneration(b)
@@ -139,13 +139,13 @@ func FindOurs(netNS int) (ours []Part, err error) {
 }
 
 // ofTCP compares the protocol with TCP, fromPort the source port.
-func ofTCP(op uint32) []expr.Any {
-	protocol := &expr.Meta{Key: unix.NFT_META_L4PROTO, Register: unix.NFT_REG_1}
+func ofTCP(op expr.CmpOp) []expr.Any {
+	protocol := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}
 	return socket.Compare(protocol, nil, op, []byte{unix.IPPROTO_TCP})
 }
 
-func fromPort(op uint32, port uint16) []expr.Any {
-	return socket.Compare(&expr.Payload{Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Len: 2, DestRegister: unix.NFT_REG_1},
+func fromPort(op expr.CmpOp, port uint16) []expr.Any {
+	return socket.Compare(&expr.Payload{Base: expr.PayloadBaseTransportHeader, Len: 2, DestRegister: unix.NFT_REG_1},
 		nil, op, binary.BigEndian.AppendUint16(nil, port))
 }
 

@@ -6,13 +6,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/expr"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/socket"
 )
@@ -75,7 +75,7 @@ const endPrefix = "end-"
 func (c *Config) begin(hook uint32) rule {
 	match := matchPacket(c.Packet)
 	if hook == unix.NF_INET_PRE_ROUTING {
-		match = append(match, socket.Compare(meta(unix.NFT_META_IIF), nil, unix.NFT_CMP_NEQ, native(loopbackIndex))...)
+		match = append(match, socket.Compare(meta(expr.MetaKeyIIF), nil, expr.CmpOpNeq, native(loopbackIndex))...)
 	}
 	if !c.Every {
 		match = append(match, matchBegin(c.Packet.Protocol)...)
@@ -87,9 +87,9 @@ func (c *Config) begin(hook uint32) rule {
 func (c *Config) mark() []expr.Any {
 	return []expr.Any{
 		&expr.Counter{},
-		&expr.Limit{Rate: c.Rate, Burst: c.Rate},
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.Rate), Unit: expr.LimitTimeSecond, Burst: c.Rate},
 		&expr.Immediate{Register: unix.NFT_REG_1, Data: []byte{1}},
-		&expr.Meta{Key: unix.NFT_META_NFTRACE, SourceRegister: true, Register: unix.NFT_REG_1},
+		&expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1},
 	}
 }
 
@@ -101,9 +101,9 @@ func (c *Config) states() []rule {
 		name string
 		bit  uint32
 	}{{"new", 8}, {"established", 2}, {"related", 4}, {"invalid", 1}, {"untracked", 64}} {
-		state := &expr.Ct{Key: unix.NFT_CT_STATE, Register: unix.NFT_REG_1}
+		state := &expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1}
 		out = append(out, rule{commentState + s.name, append(matchPacket(c.Packet),
-			socket.Compare(state, native(s.bit), unix.NFT_CMP_NEQ, native(0))...)})
+			socket.Compare(state, native(s.bit), expr.CmpOpNeq, native(0))...)})
 	}
 	if c.Replies {
 		out = append(out, rule{commentReply, append(matchReply(c.Packet), c.mark()...)})
@@ -114,16 +114,16 @@ func (c *Config) states() []rule {
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 func equal(load expr.Any, want []byte) []expr.Any {
-	return socket.Compare(load, nil, unix.NFT_CMP_EQ, want)
+	return socket.Compare(load, nil, expr.CmpOpEq, want)
 }
 
-func meta(key uint32) expr.Any { return &expr.Meta{Key: key, Register: unix.NFT_REG_1} }
+func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: unix.NFT_REG_1} }
 
-func field(base uint32, offset, length uint32) expr.Any {
+func field(base expr.PayloadBase, offset, length uint32) expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
 }
 
-const network, transport = unix.NFT_PAYLOAD_NETWORK_HEADER, unix.NFT_PAYLOAD_TRANSPORT_HEADER
+const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
 
 type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 
@@ -132,7 +132,7 @@ type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 func (e ends) match(p simulate.Packet) []expr.Any {
 	port := func(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 	out := slices.Concat(equal(e.destination, p.To.Addr().AsSlice()),
-		equal(meta(unix.NFT_META_L4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())),
+		equal(meta(expr.MetaKeyL4PROTO), []byte{byte(p.Protocol)}), equal(e.destinationPort, port(p.To.Port())),
 		equal(e.source, p.From.AsSlice()))
 	if p.FromPort != 0 {
 		out = append(out, equal(e.sourcePort, port(p.FromPort))...)
@@ -152,7 +152,7 @@ func matchPacket(p simulate.Packet) []expr.Any {
 func matchBegin(p model.Protocol) []expr.Any {
 	switch p {
 	case model.TCP:
-		return socket.Compare(field(transport, tcpFlagsAt, 1), []byte{tcpSYN | tcpACK}, unix.NFT_CMP_EQ, []byte{tcpSYN})
+		return socket.Compare(field(transport, tcpFlagsAt, 1), []byte{tcpSYN | tcpACK}, expr.CmpOpEq, []byte{tcpSYN})
 	case model.SCTP:
 		return equal(field(transport, sctpChunkAt, 1), []byte{sctpINIT})
 	case model.UDP:
@@ -163,20 +163,18 @@ func matchBegin(p model.Protocol) []expr.Any {
 // matchReply matches replies. Translations change their addresses, so it matches by the
 // original direction in conntrack.
 func matchReply(p simulate.Packet) []expr.Any {
-	original := func(key uint32) expr.Any { return &expr.Ct{Key: key, Register: unix.NFT_REG_1} }
+	original := func(key expr.CtKey) expr.Any {
+		return &expr.Ct{Key: key, Register: unix.NFT_REG_1, OptDirection: true}
+	}
 	e := ends{
-		original(unix.NFT_CT_SRC_IP), original(unix.NFT_CT_PROTO_SRC),
-		original(unix.NFT_CT_DST_IP), original(unix.NFT_CT_PROTO_DST),
+		original(expr.CtKeySRCIP), original(expr.CtKeyPROTOSRC), original(expr.CtKeyDSTIP), original(expr.CtKeyPROTODST),
 	}
 	if p.To.Addr().Is6() {
-		e.source, e.destination = original(unix.NFT_CT_SRC_IP6), original(unix.NFT_CT_DST_IP6)
+		e.source, e.destination = original(expr.CtKeySRCIP6), original(expr.CtKeyDSTIP6)
 	}
-	direction := &expr.Ct{Key: unix.NFT_CT_DIRECTION, Register: unix.NFT_REG_1}
-	return append(equal(direction, []byte{directionReply}), e.match(p)...)
+	direction := &expr.Ct{Key: expr.CtKeyDIRECTION, Register: unix.NFT_REG_1}
+	return append(equal(direction, []byte{expr.CtDirReply}), e.match(p)...)
 }
-
-// directionReply is IP_CT_DIR_REPLY (include/uapi/linux/netfilter/nf_conntrack_tuple_common.h).
-const directionReply = 1
 
 // loopbackIndex is the index of the loopback in every network namespace
 // (LOOPBACK_IFINDEX, include/net/flow.h).

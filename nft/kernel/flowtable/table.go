@@ -8,11 +8,11 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/expr"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -193,16 +193,16 @@ const (
 // established matches translated connections after so many packets of both directions.
 func established(after uint64) []expr.Any {
 	const r = unix.NFT_REG_1
-	bit := func(key uint32, mask uint32) []expr.Any {
+	bit := func(key expr.CtKey, mask uint32) []expr.Any {
 		bits := binary.NativeEndian.AppendUint32(nil, mask)
-		return socket.Compare(&expr.Ct{Key: key, Register: r}, bits, unix.NFT_CMP_NEQ, make([]byte, 4))
+		return socket.Compare(&expr.Ct{Key: key, Register: r}, bits, expr.CmpOpNeq, make([]byte, 4))
 	}
-	out := append(bit(unix.NFT_CT_STATE, stateEstablished), bit(unix.NFT_CT_STATUS, statusDNAT)...)
+	out := append(bit(expr.CtKeySTATE, stateEstablished), bit(expr.CtKeySTATUS, statusDNAT)...)
 	return append(out,
-		&expr.Ct{Key: unix.NFT_CT_PKTS, Register: r},
-		&expr.Byteorder{SourceRegister: r, DestRegister: r, Op: unix.NFT_BYTEORDER_HTON, Len: 8, Size: 8},
-		&expr.Cmp{Op: unix.NFT_CMP_GT, Register: r, Data: binary.BigEndian.AppendUint64(nil, after)},
-		&expr.Verdict{Kind: unix.NFT_GOTO, Chain: chainEnter},
+		&expr.Ct{Key: expr.CtKeyPKTS, Register: r},
+		&expr.Byteorder{SourceRegister: r, DestRegister: r, Op: expr.ByteorderHton, Len: 8, Size: 8},
+		&expr.Cmp{Op: expr.CmpOpGt, Register: r, Data: binary.BigEndian.AppendUint64(nil, after)},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: chainEnter},
 	)
 }
 
@@ -216,8 +216,8 @@ const (
 func betweenBridges() []expr.Any {
 	kind := append([]byte("bridge"), make([]byte, unix.IFNAMSIZ-len("bridge"))...)
 	var out []expr.Any
-	for _, key := range [...]uint32{metaInputKind, metaOutputKind} {
-		out = append(out, socket.Compare(&expr.Meta{Key: key, Register: unix.NFT_REG_1}, nil, unix.NFT_CMP_EQ, kind)...)
+	for _, key := range [...]expr.MetaKey{metaInputKind, metaOutputKind} {
+		out = append(out, socket.Compare(&expr.Meta{Key: key, Register: unix.NFT_REG_1}, nil, expr.CmpOpEq, kind)...)
 	}
-	return append(out, &expr.Verdict{Kind: unix.NFT_RETURN})
+	return append(out, &expr.Verdict{Kind: expr.VerdictReturn})
 }

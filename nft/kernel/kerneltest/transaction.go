@@ -4,10 +4,10 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
-	"kube-vmap/nft/expr"
 )
 
 // A transaction is a batch that is being applied.
@@ -202,7 +202,7 @@ func (t *table) addReferences(s *nft.Statement, r *rule) syscall.Errno {
 			}
 		case *expr.Dynset:
 			name = x.SetName
-		case *expr.NamedCounter:
+		case *expr.Objref:
 			if !t.counters[x.Name] {
 				return unix.ENOENT
 			}

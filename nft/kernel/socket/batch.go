@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/expr"
 )
 
 // A Batch is one transaction of nf_tables: all of it is applied, or nothing.
@@ -107,17 +107,22 @@ type Hook struct {
 // AddRule appends a rule at the end of its chain; see [EncodeRule].
 func (b *Batch) AddRule(family uint8, table, chain, comment string, list ...expr.Any) {
 	b.Add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, family, func(e *attr.Encoder) {
-		EncodeRule(e, table, chain, comment, list...)
+		EncodeRule(e, family, table, chain, comment, list...)
 	})
 }
 
-// EncodeRule appends the attributes of a rule, with a comment unless that is empty.
-func EncodeRule(e *attr.Encoder, table, chain, comment string, list ...expr.Any) {
+// EncodeRule appends the attributes of a rule, with a comment unless that is empty. It panics if an
+// expression cannot be encoded.
+func EncodeRule(e *attr.Encoder, family uint8, table, chain, comment string, list ...expr.Any) {
 	e.String(unix.NFTA_RULE_TABLE, table)
 	e.String(unix.NFTA_RULE_CHAIN, chain)
 	e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
 		for _, x := range list {
-			e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, expr.Encode(x))
+			b, err := expr.Marshal(family, x)
+			if err != nil {
+				panic("socket: " + err.Error())
+			}
+			e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
 		}
 	})
 	if comment != "" {
@@ -127,7 +132,7 @@ func EncodeRule(e *attr.Encoder, table, chain, comment string, list ...expr.Any)
 
 // Compare returns expressions that load something into register 1, and compare its masked part, or
 // all of it if the mask is nil.
-func Compare(load expr.Any, mask []byte, op uint32, data []byte) []expr.Any {
+func Compare(load expr.Any, mask []byte, op expr.CmpOp, data []byte) []expr.Any {
 	const r = unix.NFT_REG_1
 	out := []expr.Any{load}
 	if mask != nil {
