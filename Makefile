@@ -44,7 +44,7 @@ BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeou
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help fresh demo wake build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node trial image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help fresh demo wake build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,11 +150,6 @@ bench-cluster: ## from API write to kernel, compared with informers alone, on a 
 
 dead-node: ## how many connections fail after a FAULT (link, route, backlog or stop), with kube-proxy and kube-vmap (root)
 	@$(MAKE) bench-cluster BENCH='DeadNode/$(or $(FAULT),link)'
-
-trial: ## a cluster of three nodes with fault number N, for practice with kubectl vmap (root)
-	@.ci/setup nft ip
-	@.ci/cluster
-	cd integration/cluster && go run ./trial $(N)
 
 image: ## build the container images for amd64 and arm64 (or ARCH), and their SBOMs, in bin/image
 	.ci/image '$(VERSION)'

@@ -58,12 +58,3 @@ func (c *Cluster) Command(ctx context.Context, t testing.TB, args ...string) *la
 		"KUBECONFIG="+c.AdminKubeconfig(), "PATH="+c.plugins+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	return cmd
 }
-
-// Script returns a shell script that is kubectl at the machine of a user, for people.
-func (c *Cluster) Script(t testing.TB) string {
-	t.Helper()
-	kubectl, err := plane.Program("kubectl")
-	clustertest.Must(t, err)
-	return fmt.Sprintf("#!/bin/sh\nexport KUBECONFIG=%s PATH=%s:$PATH\nexec nsenter --net=/proc/%d/fd/%d %s \"$@\"\n",
-		c.AdminKubeconfig(), c.plugins, os.Getpid(), c.Lab.Outside.FD(), kubectl)
-}

@@ -1,6 +1,9 @@
-package main
+// Package faults has faults of a cluster that users report, and the command of kubectl vmap that finds
+// each.
+package faults
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	stdsync "sync"
@@ -18,7 +21,9 @@ func TestMain(m *testing.M) { clustertest.Main(m, built.Plugin) }
 // checks with packets that they are there, and runs the command of each.
 func TestOneCommandFindsEachFault(t *testing.T) {
 	c := plugin.New(t, podsPerNode)
-	clustertest.Must(t, serve(c))
+	for _, p := range slices.Concat(c.Lab.Pods, c.Lab.RemotePods, c.Lab.ThirdPods) {
+		clustertest.Must(t, p.ServeAll(targetPort))
+	}
 	scenes := make([]*scene, len(faults))
 	last, gone := len(faults)-2, len(faults)-1
 	var setting stdsync.WaitGroup
@@ -74,4 +79,13 @@ func (f fault) isFound(t *testing.T, s *scene) {
 			t.Errorf("the output lacks %q", s.expand(want))
 		}
 	}
+}
+
+// expand replaces names in the texts of a fault.
+func (s *scene) expand(text string) string {
+	replace := []string{"NS", s.ns.Name}
+	for i, n := range s.cluster.Nodes {
+		replace = append(replace, fmt.Sprintf("NODE-%d", i+1), n.Name)
+	}
+	return strings.NewReplacer(replace...).Replace(text)
 }

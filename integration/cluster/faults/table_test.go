@@ -1,4 +1,4 @@
-package main
+package faults
 
 import (
 	"fmt"
@@ -14,9 +14,8 @@ import (
 
 // fault is something wrong with a cluster.
 type fault struct {
-	name string
-	// symptom is what a user reports. NS is the namespace, NODE-1 the name of a node.
-	symptom string
+	name    string
+	symptom string // what a user reports. NS is the namespace, NODE-1 the name of a node
 	// command finds it, in the same form. Its output has all of want: the cause, and the
 	// field of an object.
 	command string
