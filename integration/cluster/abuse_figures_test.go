@@ -18,8 +18,7 @@ const (
 	// cluster that is not under attack (network programming latency).
 	maxFollow = 3 * time.Second
 	// maxLock is how long a transaction may block nf_tables for other programs. The mark
-	// is 100 ms, and tested in package neighbour: here the API server and others preempt
-	// the proxy while it holds the lock.
+	// is 100 ms, but here the API server and others preempt the proxy while it holds the lock.
 	maxLock = 400 * time.Millisecond
 	// maxCPU is for a phase of an attack, and maxCPUPerMB for each megabyte of objects to
 	// decode. It includes the changes of the other Service.

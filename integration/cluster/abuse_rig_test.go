@@ -12,7 +12,6 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/neighbour"
 )
 
 // attack is a list of objects that one tenant writes to the API.
@@ -84,7 +83,7 @@ type attackRun struct {
 	*abuse
 	t         *testing.T
 	attack    *attack
-	neighbour *neighbour.Neighbour
+	neighbour *neighbour
 	crowd     *traffic.Crowd
 	before    state
 	over      bool // all phases are completed
@@ -96,7 +95,7 @@ func (r *attackRun) begin() {
 	t.Helper()
 	r.proxy = r.Proxy(t, r.Lab.Node, "--profiling")
 	var err error
-	r.neighbour, err = neighbour.Start(r.Lab.Node.Host)
+	r.neighbour, err = startNeighbour(r.Lab.Node.Host)
 	clustertest.Must(t, err)
 	r.crowd = traffic.Start(r.clients...)
 	clustertest.Must(t, r.crowd.Add(clustertest.Context(t), r.victim))
@@ -116,7 +115,7 @@ func (r *attackRun) end() {
 	if asked, err := r.crowd.Stop(); err != nil || asked == 0 {
 		t.Errorf("the victim, asked %d times: %v", asked, err)
 	}
-	if err := r.neighbour.Stop(); err != nil {
+	if err := r.neighbour.end(); err != nil {
 		t.Error(err)
 	}
 	r.proxy.Kill()
@@ -150,7 +149,7 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 	}()
 	clustertest.Must(t, r.forgetPeak())
 	r.crowd.Longest()
-	r.neighbour.Take()
+	r.neighbour.take()
 	from, err := r.proxy.Cost()
 	clustertest.Must(t, err)
 	lines, events := r.proxy.Log.Len(), r.events()
@@ -170,8 +169,8 @@ func (r *attackRun) phase(method string, all []metav1.Object) bool {
 		t.Errorf("%s: the proxy did not follow within %s: %v", method, time.Since(start).Round(time.Second), err)
 		return false
 	}
-	r.neighbour.Turn()
-	took, lock := time.Since(start), r.neighbour.Take()
+	r.neighbour.turn()
+	took, lock := time.Since(start), r.neighbour.take()
 	loggedLines, logged := lengths(r.proxy.Log.Lines(lines))
 	to, err := r.proxy.Cost()
 	clustertest.Must(t, err)

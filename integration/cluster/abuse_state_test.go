@@ -132,8 +132,8 @@ func (r *attackRun) checkNothingLeft() {
 	}); err != nil {
 		t.Errorf("after the attack: %v", err)
 	}
-	r.neighbour.Turn()
-	if longest := r.neighbour.Take(); longest > maxLock && !testing.Short() {
+	r.neighbour.turn()
+	if longest := r.neighbour.take(); longest > maxLock && !testing.Short() {
 		t.Errorf("after the attack: %s for a transaction of another program, budget %s", longest, maxLock)
 	}
 	t.Logf("before: %s; after: %s", r.before, s)
