@@ -332,6 +332,11 @@ var nodeKinds = []nodeKind{
 		doubt:    "by which interface", lost: 4,
 	},
 	{
+		name: "packet-type-of-a-refusal",
+		rules: `chain p { type filter hook prerouting priority -300; udp dport 8080 meta pkttype set other; }; chain i {
+			type filter hook input priority 0; udp dport 8080 reject; }`, lost: 1,
+	},
+	{
 		name:     "no-route-for-the-node-itself",
 		commands: `$ip rule add iif lo to $outside prohibit`, lost: 0,
 	},

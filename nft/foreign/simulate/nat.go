@@ -187,7 +187,10 @@ func (w *walk) reject(e *expr.Reject) (verdict, error) {
 	return w.refuse(how), nil
 }
 
+// refuse sends a refusal, but no ICMP about what a rule has made a packet for another host (icmp_send).
 func (w *walk) refuse(how string) verdict {
-	w.noteRefused(how)
+	if t := w.frame.packetType; how == HowReset || t == nil || t[0] == unix.PACKET_HOST {
+		w.noteRefused(how)
+	}
 	return verdict{kind: expr.VerdictDrop}
 }
