@@ -85,14 +85,6 @@ func (n *Network) Neighbour(a netip.Addr, out simulate.Link) (s simulate.Neighbo
 	return s, nil
 }
 
-// bridgedPacketsPassHooks reports whether packets between the ports of a bridge pass the hooks
-// of a family, which the module br_netfilter does.
-func (n *Network) bridgedPacketsPassHooks(f model.Family) bool {
-	name := [...]string{model.IPv4: "bridge-nf-call-iptables", model.IPv6: "bridge-nf-call-ip6tables"}[f]
-	value := n.Sysctl("net/bridge/" + name) // without the module there is none
-	return value != "" && value != "0"
-}
-
 // Sysctl implements [simulate.Host]. Each is read once.
 func (n *Network) Sysctl(name string) string {
 	value, known := n.sysctls[name]

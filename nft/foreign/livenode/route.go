@@ -72,7 +72,11 @@ func (n *Network) ask(q simulate.RouteQuery, flags uint32) (r fibResult, err err
 		return r, fmt.Errorf("find a route to %s: %w", q.To, n.routeError(err, q))
 	}
 	for i := range r.hops {
-		if err := n.complete(&r.hops[i], f); err != nil {
+		out := &r.hops[i].Out
+		if out.Name, _, err = n.Interface(out.Index); err == nil && out.Name == "" {
+			err = fmt.Errorf("interface %d, which a route has, has just been removed", out.Index)
+		}
+		if err != nil {
 			return r, err
 		}
 	}
@@ -130,16 +134,6 @@ func decodeHop(d *attr.Decoder, attributes []byte) (hop simulate.NextHop) {
 	return hop
 }
 
-// complete adds what is known of the interface.
-func (n *Network) complete(hop *simulate.NextHop, f model.Family) error {
-	name, bridge, err := n.Interface(hop.Out.Index)
-	if err == nil && name == "" {
-		err = fmt.Errorf("interface %d, which a route has, has just been removed", hop.Out.Index)
-	}
-	hop.Out.Name, hop.Bridged = name, bridge && n.bridgedPacketsPassHooks(f)
-	return err
-}
-
 // Route implements [simulate.Network].
 func (n *Network) Route(q simulate.RouteQuery) (r simulate.Route, err error) {
 	if err := n.checkRules(&q); err != nil {
@@ -154,7 +148,7 @@ func (n *Network) Route(q simulate.RouteQuery) (r simulate.Route, err error) {
 	}
 	r.Local = deliversLocally(int(found.kind), q.In)
 	if len(found.hops) > 0 {
-		r.Out, r.Via, r.Bridged = found.hops[0].Out, found.hops[0].Via, found.hops[0].Bridged
+		r.Out, r.Via = found.hops[0].Out, found.hops[0].Via
 	}
 	if r.Local {
 		return r, nil
@@ -207,7 +201,7 @@ func (n *Network) lookup(q simulate.RouteQuery) (r simulate.Route, err error) {
 	}
 	r.Local = found.kind == unix.RTN_LOCAL || q.To.Is6() && found.kind == unix.RTN_ANYCAST
 	if r.Hops = found.hops; len(r.Hops) > 0 {
-		r.Out, r.Via, r.Bridged = r.Hops[0].Out, r.Hops[0].Via, r.Hops[0].Bridged
+		r.Out, r.Via = r.Hops[0].Out, r.Hops[0].Via
 	}
 	return r, nil
 }

@@ -18,38 +18,29 @@ func (w *walk) checkLinks(bridged bool) error {
 		if err != nil {
 			return err
 		}
-		if len(ports) == 0 {
-			continue
-		}
-		hasBridge = true
-		if i == 0 && bridged {
+		if hasBridge = hasBridge || len(ports) > 0; i == 0 && bridged {
 			w.checkPorts(l, ports)
 		}
 	}
 	for _, b := range w.linkChains {
 		rules, err := w.rulesOf(b.Chain)
-		stops := hasBridge && (b.Drop || len(withEffect(rules.rules)) > 0)
-		if err == nil && b.Table.Family == "arp" && b.Hook != HookForward {
+		stops, ofIP := hasBridge && (b.Drop || len(rules.rules) > 0), b.Table.Family == "bridge" || w.frame.family == model.IPv4
+		if err == nil && ofIP && b.Table.Family == "arp" && b.Hook != HookForward {
 			stops, err = w.stopsARP(b)
 		}
 		if err != nil {
 			return err
 		}
-		if stops {
+		if stops && ofIP {
 			w.addNodeDoubt(fmt.Sprintf("table %s, chain %s, is not simulated", b.Table, b.Name))
 		}
 	}
 	return nil
 }
 
-const arpRequest, arpReply = 1, 2 // ARPOP_*
-
 // stopsARP reports whether a chain of ARP may stop what the node and its neighbours send to find each
 // other: where the packet comes in, and where it leaves.
 func (w *walk) stopsARP(b BaseChain) (bool, error) {
-	if w.frame.family != model.IPv4 {
-		return false, nil
-	}
 	from, err := w.wayTo(w.frame.source().Addr(), w.frame.destination().Addr())
 	if err != nil && !errors.Is(err, ErrNoRoute) {
 		return false, err
@@ -62,22 +53,21 @@ func (w *walk) stopsARP(b BaseChain) (bool, error) {
 		if l == (Link{}) || l.Name == loopback {
 			continue
 		}
-		for _, operation := range [...]byte{arpRequest, arpReply} {
-			again := w.clone()
-			again.choices, again.record = &choices{perPick: 1, walks: 1}, record{hook: b.Hook, later: true}
-			again.frame = frame{network: newHeader(28), transport: header(unknownValue(4))}
-			copy(again.frame.network.bytes, []byte{0, 1, 8, 0, 6, 4, 0, operation})
-			again.frame.network.markUnknown(8, 28)
-			at, link := 24, &again.frame.out
-			if b.Hook == HookInput {
-				at, link = 14, &again.frame.in
-			}
-			*link = l
-			again.frame.network.set(at, neighbour.AsSlice())
-			accepted, err := again.runBaseChain(b)
-			if !accepted || err != nil || len(again.record.doubts)+len(again.made) > 0 {
-				return true, nil
-			}
+		const sender, target = 14, 24 // the addresses of IPv4
+		again := w.clone()
+		again.choices, again.record = &choices{perPick: 1, walks: 1}, record{hook: b.Hook, later: true}
+		again.frame = frame{network: header(unknownValue(28)), transport: header(unknownValue(4))}
+		again.frame.network.set(0, []byte{0, 1, 8, 0, 6, 4, 0}) // a request or a reply
+		if b.Hook == HookInput {
+			again.frame.in = l
+			again.frame.network.set(sender, neighbour.AsSlice())
+		} else {
+			again.frame.out = l
+			again.frame.network.set(target, neighbour.AsSlice())
+		}
+		accepted, err := again.runBaseChain(b)
+		if !accepted || err != nil || len(again.record.doubts)+len(again.made) > 0 {
+			return true, nil
 		}
 	}
 	return false, nil
@@ -115,12 +105,10 @@ func (w *walk) isBridged() (bool, error) {
 func (w *walk) passPorts(h Hook, bridge *Link) error {
 	ports, err := w.portsOf(*bridge)
 	for _, b := range slices.Concat(w.baseChains[h]...) {
-		var on []Link
+		var on []Link // none first, if other ports exist
 		for _, p := range ports {
-			if b.isOn(p.Link) {
-				on = append(on, p.Link)
-			} else {
-				on = union([]Link{{}}, on)
+			if on = append(on, p.Link); !b.isOn(p.Link) {
+				on = union([]Link{{}}, on[:len(on)-1])
 			}
 		}
 		i := 0

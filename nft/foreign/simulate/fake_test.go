@@ -33,13 +33,25 @@ type fake struct {
 var errInterrupted = errors.New("interrupted")
 
 func (f *fake) sources() Sources {
-	return Sources{Rules: f, Network: f, Connections: f, Interrupted: func() error {
+	var host Host
+	if f.bridged {
+		host = bridges{}
+	}
+	return Sources{Rules: f, Network: f, Connections: f, Host: host, Interrupted: func() error {
 		if f.walks++; f.walks == f.stopAfter {
 			return errInterrupted
 		}
 		return nil
 	}}
 }
+
+// bridges is a host whose links are bridges with br_netfilter.
+type bridges struct{}
+
+func (bridges) Sysctl(string) string                          { return "1" }
+func (bridges) Links() ([]Link, error)                        { return nil, nil }
+func (bridges) Ports(Link) ([]Port, error)                    { return []Port{{Hairpin: true}}, nil }
+func (bridges) Neighbour(netip.Addr, Link) (Neighbour, error) { return NeighbourKnown, nil }
 
 func (f *fake) BaseChains(model.Family) ([]BaseChain, error) { return f.bases, nil }
 
@@ -69,7 +81,7 @@ func (f *fake) Route(w RouteQuery) (Route, error) {
 		return Route{}, ErrNoRoute
 	}
 	kind, _ := f.AddressType(w.To)
-	r := Route{Local: kind == unix.RTN_LOCAL, Out: eth0, Via: f.via[w.To], Bridged: f.bridged}
+	r := Route{Local: kind == unix.RTN_LOCAL, Out: eth0, Via: f.via[w.To]}
 	if l, ok := f.links[w.To]; ok {
 		r.Out = l
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -185,7 +186,9 @@ func (w *walk) replyBypasses(to netip.Addr, fromNode bool) (bool, error) {
 		return false, nil // the walk back ends with the reason
 	}
 	if w.in == w.frame.out {
-		return !back.Bridged || back.Via.IsValid() || w.nextHop.IsValid(), err
+		hooked, e := w.isPortHooked()
+		err = cmp.Or(err, e)
+		return !hooked || back.Via.IsValid() || w.nextHop.IsValid(), err
 	}
 	return back.Via.IsValid() && w.nextHop.IsValid(), err
 }

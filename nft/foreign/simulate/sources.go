@@ -175,9 +175,6 @@ type Route struct {
 	Local bool // delivers it to itself
 	Out   Link // interface by which it leaves
 	Via   netip.Addr
-	// Bridged is true if Out is a bridge and the packets between its ports pass the hooks of
-	// the family, too (br_netfilter).
-	Bridged bool
 	// Hops are set if there are several next hops, and which one the kernel picks is not known.
 	Hops []NextHop
 }

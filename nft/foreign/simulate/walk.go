@@ -96,7 +96,7 @@ func (w *walk) receive() error {
 	if err != nil {
 		return err
 	}
-	bridged := r.Bridged && r.Out == w.frame.in && !r.Via.IsValid()
+	bridged := early && r.Out == w.frame.in && !r.Via.IsValid()
 	if early && !bridged {
 		if err := w.passHooks(HookIngress); err != nil {
 			return err
