@@ -50,16 +50,16 @@ func (w *walk) run() error {
 		network:   newNetworkHeader(w.packet),
 		transport: newTransportHeader(w.packet, w.record.later || w.flow.isEstablished()),
 	}
-	if n := len(w.ingress); n > 1 && !w.record.later {
-		i := 0
-		if w.unknownIngress {
-			i = w.assumeOneOf(n, Doubt{Why: "routing: there is no route to the client, so by which interface the packet comes in is not known"})
-		} else {
-			i = int(w.choose(uint32(n), false))
-		}
-		w.in = w.ingress[i]
-		w.frame.in = w.in
+	switch n := len(w.ingress); {
+	case n < 2 || w.record.later:
+	case w.unknownIngress:
+		w.in = w.ingress[w.assumeOneOf(n, Doubt{
+			Why: "routing: there is no route to the client, so by which interface the packet comes in is not known",
+		})]
+	default:
+		w.in = w.ingress[w.choose(uint32(n), false)]
 	}
+	w.frame.in = w.in
 	walk := w.receive
 	if w.frame.fromNode {
 		walk = w.leave
@@ -284,36 +284,42 @@ func (w *walk) passHook(h Hook) error {
 // added; the order of tables is not listed. If a chain stops or changes the packet, all other orders
 // are tried, too.
 func (w *walk) passChains(h Hook, chains []BaseChain) error {
-	var tables []Table
+	var passed []BaseChain
 	for _, b := range chains {
-		if rules, err := w.rulesOf(b.Chain); err != nil {
+		rules, err := w.rulesOf(b.Chain)
+		if err != nil {
 			return err
-		} else if w.passes(h, b) && (b.Drop || len(rules.rules) > 0) {
-			tables = union(tables, []Table{b.Table})
+		}
+		if w.passes(h, b) && (b.Drop || len(rules.rules) > 0 || isOurs(b.Chain)) {
+			passed = append(passed, b)
 		}
 	}
-	before, picks := w, map[Chain][]choice{}
-	if len(tables) > 1 {
-		before = w.clone()
-	}
-	changed, err := w.passInOrder(h, chains, before, picks)
-	if len(tables) < 2 || !changed && err == nil || err != nil && !errors.Is(err, errStopped) {
+	i := slices.IndexFunc(passed, func(b BaseChain) bool { return b.Table != passed[0].Table })
+	if i < 0 {
+		_, err := w.passInOrder(h, passed, w, nil)
 		return err
 	}
-	orders := interleave(chains)
-	order := w.assumeOneOf(len(orders), Doubt{Why: fmt.Sprintf(
-		"chains of tables %s and %s have the same priority at hook %s, and which is first is not known",
-		tables[0], tables[1], h)})
-	if order == 0 {
+	before, picks := w.clone(), map[Chain][]choice{}
+	changed, err := w.passInOrder(h, passed, before, picks)
+	if !changed && err == nil || err != nil && !errors.Is(err, errStopped) {
 		return err
 	}
-	*w = *before
-	_, err = w.passInOrder(h, orders[order], w, picks)
+	doubt := Doubt{Why: fmt.Sprintf("chains of tables %s and %s have the same priority at hook %s, and which is first is not known",
+		passed[0].Table, passed[i].Table, h)}
+	if len(passed) > maxReordered {
+		w.addNodeDoubt(doubt.Why)
+		return err
+	}
+	orders := interleave(passed)
+	if order := w.assumeOneOf(len(orders), doubt); order > 0 {
+		*w = *before
+		_, err = w.passInOrder(h, orders[order], w, picks)
+	}
 	return err
 }
 
-// passInOrder passes chains, and reports whether one has changed the packet. Picks of chains are
-// made once.
+// passInOrder passes chains, and reports whether one has changed the packet from what it was before.
+// Picks of a chain are made once, unless picks is nil.
 func (w *walk) passInOrder(h Hook, chains []BaseChain, before *walk, picks map[Chain][]choice) (changed bool, err error) {
 	for _, b := range chains {
 		if !w.passes(h, b) {
@@ -325,7 +331,9 @@ func (w *walk) passInOrder(h Hook, chains []BaseChain, before *walk, picks map[C
 		if w.repeat = nil; err != nil {
 			return changed, err
 		}
-		picks[b.Chain] = slices.Clone(w.made[first:w.next])
+		if picks != nil {
+			picks[b.Chain] = slices.Clone(w.made[first:w.next])
+		}
 		if changed = changed || before != w && w.differs(before); !accepted {
 			return changed, errStopped
 		}
@@ -333,8 +341,8 @@ func (w *walk) passInOrder(h Hook, chains []BaseChain, before *walk, picks map[C
 	return changed, nil
 }
 
-// maxOrders limits how many orders of chains are tried.
-const maxOrders = 24
+// maxReordered is the most chains of which all orders are tried.
+const maxReordered = 4
 
 // interleave returns the possible orders of chains, the given one first.
 func interleave(chains []BaseChain) (all [][]BaseChain) {
@@ -342,8 +350,8 @@ func interleave(chains []BaseChain) (all [][]BaseChain) {
 		return [][]BaseChain{nil}
 	}
 	for i, b := range chains {
-		if slices.ContainsFunc(chains[:i], func(o BaseChain) bool { return o.Table == b.Table }) || len(all) >= maxOrders {
-			continue
+		if slices.ContainsFunc(chains[:i], func(o BaseChain) bool { return o.Table == b.Table }) {
+			continue // behind an earlier one of its table
 		}
 		for _, rest := range interleave(slices.Delete(slices.Clone(chains), i, i+1)) {
 			all = append(all, append([]BaseChain{b}, rest...))
