@@ -77,7 +77,7 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 	}
 	sources := simulate.Sources{
 		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets, Host: n.network,
-		Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
+		Neighbour: n.network.Neighbour, Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
 	}
 	if n.View != nil {
 		sources.Rules = n.View(p, n.rules)

@@ -53,7 +53,7 @@ func (n *Network) Close() error {
 	return n.routes.Close()
 }
 
-// Neighbour implements [simulate.Host].
+// Neighbour is the source of that name of a simulation.
 func (n *Network) Neighbour(a netip.Addr, out simulate.Link) (s simulate.Neighbour, err error) {
 	l, err := n.handle.LinkByIndex(out.Index)
 	if err != nil {

@@ -23,15 +23,16 @@ func (w *walk) checkLinks(bridged bool) error {
 		}
 	}
 	for _, b := range w.linkChains {
+		isARP := b.Table.Family == "arp"
 		rules, err := w.rulesOf(b.Chain)
-		stops, ofIP := hasBridge && (b.Drop || len(rules.rules) > 0), b.Table.Family == "bridge" || w.frame.family == model.IPv4
-		if err == nil && ofIP && b.Table.Family == "arp" && b.Hook != HookForward {
+		stops := hasBridge && (b.Drop || len(rules.rules) > 0)
+		if err == nil && isARP && b.Hook != HookForward {
 			stops, err = w.stopsARP(b)
 		}
 		if err != nil {
 			return err
 		}
-		if stops && ofIP {
+		if stops && (!isARP || w.frame.family == model.IPv4) {
 			w.addNodeDoubt(fmt.Sprintf("table %s, chain %s, is not simulated", b.Table, b.Name))
 		}
 	}
@@ -42,7 +43,7 @@ func (w *walk) checkLinks(bridged bool) error {
 // other: where the packet comes in, and where it leaves.
 func (w *walk) stopsARP(b BaseChain) (bool, error) {
 	from, err := w.wayTo(w.frame.source().Addr(), w.frame.destination().Addr())
-	if err != nil && !errors.Is(err, ErrNoRoute) {
+	if w.frame.family != model.IPv4 || err != nil && !errors.Is(err, ErrNoRoute) {
 		return false, err
 	}
 	if !from.Via.IsValid() {
@@ -66,7 +67,10 @@ func (w *walk) stopsARP(b BaseChain) (bool, error) {
 			again.frame.network.set(target, neighbour.AsSlice())
 		}
 		accepted, err := again.runBaseChain(b)
-		if !accepted || err != nil || len(again.record.doubts)+len(again.made) > 0 {
+		if err = again.noteUnknown(err); err != nil {
+			return false, err
+		}
+		if !accepted || len(again.record.doubts)+len(again.made) > 0 {
 			return true, nil
 		}
 	}
@@ -90,8 +94,11 @@ func (w *walk) isBridged() (bool, error) {
 		return false, err
 	}
 	r, err := w.route(RouteQuery{To: w.frame.destination().Addr()})
-	if err != nil || r.Local || r.Out != w.frame.in || r.Via.IsValid() {
-		return false, nil // it is for the bridge itself
+	if r.Local || r.Out != w.frame.in || r.Via.IsValid() {
+		if errors.Is(err, ErrNoRoute) {
+			err = nil
+		}
+		return false, err // it is for the bridge itself
 	}
 	bridged := w.assume(Doubt{Why: "packets between ports of " + r.Out.Name + " do not pass the hooks (br_netfilter)"})
 	if bridged {

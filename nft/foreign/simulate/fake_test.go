@@ -48,10 +48,9 @@ func (f *fake) sources() Sources {
 // bridges is a host whose links are bridges with br_netfilter.
 type bridges struct{}
 
-func (bridges) Sysctl(string) string                          { return "1" }
-func (bridges) Links() ([]Link, error)                        { return nil, nil }
-func (bridges) Ports(Link) ([]Port, error)                    { return []Port{{Hairpin: true}}, nil }
-func (bridges) Neighbour(netip.Addr, Link) (Neighbour, error) { return NeighbourKnown, nil }
+func (bridges) Sysctl(string) string       { return "1" }
+func (bridges) Links() ([]Link, error)     { return nil, nil }
+func (bridges) Ports(Link) ([]Port, error) { return []Port{{Hairpin: true}}, nil }
 
 func (f *fake) BaseChains(model.Family) ([]BaseChain, error) { return f.bases, nil }
 

@@ -23,6 +23,8 @@ type Sources struct {
 	IPSets IPSets
 	// Host may be nil: a simulation of rules alone.
 	Host Host
+	// Neighbour returns what is known of a host on a link. It may be nil: each host exists then.
+	Neighbour func(netip.Addr, Link) (Neighbour, error)
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
 	// WithoutOurs makes it no error if there is no table of ours.
@@ -193,8 +195,6 @@ type Host interface {
 	Links() ([]Link, error)
 	// Ports returns the ports of a bridge; none for another interface.
 	Ports(Link) ([]Port, error)
-	// Neighbour returns what is known of a host on a link.
-	Neighbour(netip.Addr, Link) (Neighbour, error)
 }
 
 // A Neighbour is what the node knows of a host on a link.

@@ -177,16 +177,17 @@ func (w *walk) leave() error {
 // taken to come in.
 func (w *walk) transmit(bridged bool) error {
 	next := w.via(w.frame.destination().Addr())
-	if w.Host != nil && !next.IsMulticast() && (w.answered == nil || w.frame.out != w.in) {
-		s, err := w.neighbours.get(egress{w.frame.out, next}, func() (Neighbour, error) { return w.Host.Neighbour(next, w.frame.out) })
+	out := w.frame.out
+	if w.Neighbour != nil && !next.IsMulticast() && (w.answered == nil || out != w.in) {
+		s, err := w.neighbours.get(egress{out, next}, func() (Neighbour, error) { return w.Neighbour(next, out) })
 		switch {
 		case err != nil:
 			return err
 		case s == NeighbourFailed:
-			w.noteUnreachable(fmt.Errorf("%w: no neighbour on %s replies for %s (ip neigh)", ErrNoRoute, w.frame.out.Name, next))
+			w.noteUnreachable(fmt.Errorf("%w: no neighbour on %s replies for %s (ip neigh)", ErrNoRoute, out.Name, next))
 			return errStopped
 		case s == NeighbourUnknown:
-			w.addNodeDoubt(fmt.Sprintf("whether a neighbour on %s replies for %s is not known (ip neigh)", w.frame.out.Name, next))
+			w.addNodeDoubt(fmt.Sprintf("whether a neighbour on %s replies for %s is not known (ip neigh)", out.Name, next))
 		}
 	}
 	if !bridged {
@@ -304,8 +305,8 @@ func (w *walk) passChains(h Hook, chains []BaseChain) error {
 	if !changed && err == nil || err != nil && !errors.Is(err, errStopped) {
 		return err
 	}
-	doubt := Doubt{Why: fmt.Sprintf("chains of tables %s and %s have the same priority at hook %s, and which is first is not known",
-		passed[0].Table, passed[i].Table, h)}
+	doubt := Doubt{Why: fmt.Sprintf("chains of tables %s and %s have the same priority at hook %s, "+
+		"and which is first is not known", passed[0].Table, passed[i].Table, h)}
 	if len(passed) > maxReordered {
 		w.addNodeDoubt(doubt.Why)
 		return err
@@ -320,7 +321,9 @@ func (w *walk) passChains(h Hook, chains []BaseChain) error {
 
 // passInOrder passes chains, and reports whether one has changed the packet from what it was before.
 // Picks of a chain are made once, unless picks is nil.
-func (w *walk) passInOrder(h Hook, chains []BaseChain, before *walk, picks map[Chain][]choice) (changed bool, err error) {
+func (w *walk) passInOrder(
+	h Hook, chains []BaseChain, before *walk, picks map[Chain][]choice,
+) (changed bool, err error) {
 	for _, b := range chains {
 		if !w.passes(h, b) {
 			continue
