@@ -228,6 +228,18 @@ var nodeKinds = []nodeKind{
 			add rule netdev n e $fam daddr $pod2 tcp dport 8080 drop"`, lost: 2,
 	},
 	{
+		name: "bridge-and-a-prohibited-endpoint", bridge: true,
+		commands: `$ip rule add iif cni0 to $pod1 prohibit`, lost: 6,
+	},
+	{
+		name: "bridge-and-prohibited-remotes", bridge: true,
+		commands: `$ip rule add iif cni0 to $remotes prohibit`, lost: 15,
+	},
+	{
+		name: "bridge-and-a-prohibited-neighbour", bridge: true,
+		commands: `$ip rule add iif cni0 to $pod2 prohibit`, doubt: "without routing them",
+	},
+	{
 		name: "time-to-live-on-a-bridge", bridge: true,
 		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 1; }`, lost: 5,
 	},

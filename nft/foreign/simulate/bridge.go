@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 )
 
@@ -105,6 +107,28 @@ func (w *walk) isBridged() (bool, error) {
 		w.frame.out = r.Out
 	}
 	return bridged, nil
+}
+
+// mayBeUnrouted reports whether a bridge may send the packet on although it has no route. It routes
+// those that are translated (br_nf_pre_routing_finish), and others are not for a port if routes show
+// another way.
+func (w *walk) mayBeUnrouted(noRoute error) (bool, error) {
+	ports, err := w.portsOf(w.frame.in)
+	if err != nil || len(ports) == 0 {
+		return false, err
+	}
+	translated, why := uint32(statusDestNAT), unix.Errno(0)
+	if w.conn.reply {
+		translated = statusSourceNAT
+	}
+	if w.conn.status&translated != 0 && errors.As(noRoute, &why) && why != unix.EHOSTUNREACH {
+		return false, nil
+	}
+	r, err := w.route(RouteQuery{To: w.frame.destination().Addr()})
+	if errors.Is(err, ErrNoRoute) {
+		return true, nil
+	}
+	return r.Out == w.frame.in && !r.Via.IsValid(), err
 }
 
 // passPorts passes chains at a hook of the ports of a bridge, by one of which the packet comes in or

@@ -208,7 +208,11 @@ func (w *walk) findRoute() (Route, error) {
 	query.TOS, query.UnknownTOS = w.frame.tos()
 	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
-		if ports, err := w.portsOf(w.frame.in); err != nil || len(ports) > 0 {
+		unrouted, portsErr := w.mayBeUnrouted(err)
+		if portsErr != nil {
+			return r, portsErr
+		}
+		if unrouted {
 			w.addNodeDoubt("a bridge sends packets on between its ports without routing them")
 		}
 		w.noteUnreachable(err)
