@@ -96,7 +96,9 @@ func (s endpointSlices) drains(key portKey) map[netip.AddrPort]candidate {
 }
 
 // endpointsOf ranges over the endpoints of slice i that offer the port, unless they are drained.
-func (s endpointSlices) endpointsOf(i int, key portKey, drains map[netip.AddrPort]candidate) iter.Seq2[netip.AddrPort, *Endpoint] {
+func (s endpointSlices) endpointsOf(
+	i int, key portKey, drains map[netip.AddrPort]candidate,
+) iter.Seq2[netip.AddrPort, *Endpoint] {
 	return func(yield func(netip.AddrPort, *Endpoint) bool) {
 		for number := range key.portNumbers(&s[i]) {
 			for k := range s[i].Endpoints {

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -150,7 +151,7 @@ func (s *stage) startHeldClients(t *testing.T) (stop func()) {
 					kind := daemon.Kinds[n%len(daemon.Kinds)]
 					a, err := from.AskFresh(w.Protocol, netip.Addr{}, heldService().AddrPort(s.Node, w.Family, kind, 0), 20*time.Millisecond)
 					if counts[a.Outcome].Add(1); err != nil || a.Outcome != lab.Answered && a.Outcome != lab.TimedOut {
-						return fmt.Errorf("%s to the %s over %s: %s, %v", from.Name, kind, w, a, err)
+						return errors.Join(err, fmt.Errorf("%s to the %s over %s: %s", from.Name, kind, w, a))
 					}
 				}
 				return nil

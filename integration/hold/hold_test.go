@@ -375,6 +375,7 @@ func TestDemandIsCountedAtTheEndpoint(t *testing.T) {
 	}
 	labtest.Run(t, s.server, "", "nft", rules)
 	served := 0
+	var short []*lab.Flow // those that connection tracking soon forgets
 	for _, w := range daemon.Transports() {
 		clusterIP, pod := s.service.ClusterAddrPort(w.Family), s.server.AddrPort(w.Family, daemon.TargetPort)
 		for _, c := range []struct {
@@ -382,8 +383,12 @@ func TestDemandIsCountedAtTheEndpoint(t *testing.T) {
 			to     netip.AddrPort
 			counts int
 		}{
-			{s.lab.Outside, clusterIP, 1}, {remote, clusterIP, 1}, {remote, pod, 1}, {s.lab.Node.Host, clusterIP, 1},
-			{s.lab.Node.Host, pod, 0}, {denied, clusterIP, -1},
+			{s.lab.Outside, clusterIP, 1},
+			{remote, clusterIP, 1},
+			{remote, pod, 1},
+			{s.lab.Node.Host, clusterIP, 1},
+			{s.lab.Node.Host, pod, 0},
+			{denied, clusterIP, -1},
 		} {
 			flow, err := c.host.Flow(w.Protocol, netip.AddrPort{}, c.to)
 			if err == nil {
@@ -395,7 +400,9 @@ func TestDemandIsCountedAtTheEndpoint(t *testing.T) {
 			if err != nil && c.counts >= 0 {
 				t.Fatal(err)
 			}
-			served += max(c.counts, 0)
+			if served += max(c.counts, 0); w.Protocol != model.TCP && c.counts > 0 {
+				short = append(short, flow)
+			}
 		}
 	}
 	demand := func(n *lab.Node) (value int) {
@@ -411,4 +418,14 @@ func TestDemandIsCountedAtTheEndpoint(t *testing.T) {
 	if n := demand(s.lab.Remote); n > 0 {
 		t.Errorf("the node of a client has a demand of %d", n)
 	}
+	tcp := served / len(model.Protocols) // they are idle for as long as the timeout was changed by
+	labtest.Run(t, s.lab.Node.Host, "", "sysctl", "-w", "net.netfilter.nf_conntrack_tcp_timeout_established=90000")
+	eventually.Holds(t, "idle clients make no demand", func() bool {
+		for _, flow := range short {
+			if a, err := flow.Ask(patience); err != nil || a.Outcome != lab.Answered {
+				t.Errorf("%s, %v", a, err)
+			}
+		}
+		return demand(s.lab.Node) == served-tcp
+	})
 }

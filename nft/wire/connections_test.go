@@ -142,8 +142,10 @@ func FuzzCounted(f *testing.F) {
 
 func TestClientsAreReadAsTheyAreForgotten(t *testing.T) {
 	for _, id := range []nft.SetID{
-		{Family: model.IPv4, Kind: nft.SetAffinity}, {Family: model.IPv6, Kind: nft.SetAffinity},
-		{Family: model.IPv4, Kind: nft.SetHeld}, {Family: model.IPv6, Kind: nft.SetHeld},
+		{Family: model.IPv4, Kind: nft.SetAffinity},
+		{Family: model.IPv6, Kind: nft.SetAffinity},
+		{Family: model.IPv4, Kind: nft.SetHeld},
+		{Family: model.IPv6, Kind: nft.SetHeld},
 	} {
 		var want, got []nft.Client
 		f := id.Family

@@ -15,8 +15,8 @@ import (
 func (m *Metrics) AddDemand(demand func() map[model.ServiceName]hold.Demand) {
 	m.registry.MustRegister(demandCollector{demand, prometheus.NewDesc("kubevmap_service_demand",
 		"Clients of this node that wait for an endpoint of a Service that may be scaled to zero, and active connections "+
-			"to its endpoints on this node; at least 1 for 90 s after the last packet of a client that waits, and while connection tracking "+
-			"has a connection that has ended.",
+			"to its endpoints on this node; at least 1 for 90 s after the last packet of a client that waits, and while "+
+			"connection tracking has a connection that has ended.",
 		[]string{"service_namespace", "service_name"}, nil)})
 }
 
