@@ -12,7 +12,7 @@ package model
 //     it takes a table
 //   - a method in nft/chains.go with its choice in nft/compile.go and its expression in
 //     nft/pick.go, and its probe in nft/sample.go
-//   - its notice in cmd/inspect/findings (port.go, reasons.go), if it is not random
+//   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random
 type Scheduler uint8
 
 // The schedulers.

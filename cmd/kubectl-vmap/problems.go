@@ -109,7 +109,7 @@ func (n namer) addTo(ctx context.Context, namespace, name string, list []*findin
 	for _, m := range list {
 		switch {
 		case !hasValue(m) || len(s.Spec.Selector) == 0:
-		case m.Field == findings.FieldSelector:
+		case m.Field == nodestatus.FieldSelector:
 			n.addSelector(ctx, m, s, pods)
 		default:
 			addTargetPorts(m, s, pods)
@@ -148,10 +148,10 @@ func (n namer) endpoints(ctx context.Context, namespace, name string) (func(stri
 // a finding.
 func hasValue(m *findings.Merged) bool {
 	switch m.Reason {
-	case findings.NoEndpoints:
-		return m.Field == findings.FieldSelector
-	case findings.NoPort, findings.Refuses, findings.Silent:
-		return m.Field == findings.FieldTargetPort
+	case nodestatus.ReasonNoEndpoints:
+		return m.Field == nodestatus.FieldSelector
+	case nodestatus.ReasonNoPort, nodestatus.ReasonRefuses, nodestatus.ReasonSilent:
+		return m.Field == nodestatus.FieldTargetPort
 	}
 	return false
 }

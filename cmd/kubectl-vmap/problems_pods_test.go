@@ -66,13 +66,13 @@ func TestFindingsNamePodsAndValues(t *testing.T) {
 		target                 string
 		wantField, wantText    string
 	}{
-		{"web", findings.NotReady, podReady, of(2, 3, both[:2]...), both, "1", podReady, "2 of 3 endpoints are not ready: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080)"},
-		{"web", findings.Drained, "x", of(6, 7, more[:4]...), more, "1", "x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more"},
-		{"lost", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web"},
-		{"web", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address"},
-		{"web", findings.NoPort, findings.FieldTargetPort, http, nil, "htpt", "spec.ports[].targetPort: htpt", "have none at all; no container of its pods declares a port of that name; they have web 8080"},
-		{"web", findings.Refuses, findings.FieldTargetPort, of(2, 2, both[:2]...), both, "8081", "spec.ports[].targetPort: 8081", undeclared},
-		{"gone", findings.NoEndpoints, findings.FieldSelector, nodestatus.Args{}, nil, "1", findings.FieldSelector, "the selector matches no pod with an address"},
+		{"web", nodestatus.ReasonNotReady, podReady, of(2, 3, both[:2]...), both, "1", podReady, "2 of 3 endpoints are not ready: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080)"},
+		{"web", nodestatus.ReasonDrained, "x", of(6, 7, more[:4]...), more, "1", "x", "have weight 0: web-1 on node-1 (10.244.1.2:8080), web-2 on node-2 (10.244.2.2:8080), 10.9.0.1:80, 10.9.0.2:80 and 2 more"},
+		{"lost", nodestatus.ReasonNoEndpoints, nodestatus.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=wbe", "refused: the selector matches no pod in namespace shop; pods there have app=web"},
+		{"web", nodestatus.ReasonNoEndpoints, nodestatus.FieldSelector, nodestatus.Args{}, nil, "1", "spec.selector: app=web", "refused: the selector matches 1 pod, none of which has an address"},
+		{"web", nodestatus.ReasonNoPort, nodestatus.FieldTargetPort, http, nil, "htpt", "spec.ports[].targetPort: htpt", "have none at all; no container of its pods declares a port of that name; they have web 8080"},
+		{"web", nodestatus.ReasonRefuses, nodestatus.FieldTargetPort, of(2, 2, both[:2]...), both, "8081", "spec.ports[].targetPort: 8081", undeclared},
+		{"gone", nodestatus.ReasonNoEndpoints, nodestatus.FieldSelector, nodestatus.Args{}, nil, "1", nodestatus.FieldSelector, "the selector matches no pod with an address"},
 	} {
 		f := findings.Finding{
 			Object: "Service shop/" + tc.service, Namespace: "shop", Name: tc.service, Reason: tc.reason, Field: tc.field, Args: tc.args,
@@ -94,7 +94,7 @@ func TestPodsThatCannotBeReadAreNoFailure(t *testing.T) {
 	api.PrependReactor("list", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "", nil)
 	})
-	f := finding(problem, findings.NotReady, "1 of 1 is not ready: 10.244.1.2:8080")
+	f := finding(problem, nodestatus.ReasonNotReady, "1 of 1 is not ready: 10.244.1.2:8080")
 	f.Endpoints = []string{"10.244.1.2:8080"}
 	var m findings.Merger
 	m.Add("node-1", []findings.Finding{f})

@@ -64,15 +64,15 @@ const (
 func TestFindingsOfNodesAreMerged(t *testing.T) {
 	programs := map[string]nodestest.Program{}
 	for i := range 4 {
-		list := []findings.Finding{finding(notice, findings.LocalPolicy, fmt.Sprintf("%d of 3 endpoints", max(i, 1)))}
+		list := []findings.Finding{finding(notice, nodestatus.ReasonLocalPolicy, fmt.Sprintf("%d of 3 endpoints", max(i, 1)))}
 		if i == 1 {
-			refuses := finding(problem, findings.Refuses, "", "http/TCP")
+			refuses := finding(problem, nodestatus.ReasonRefuses, "", "http/TCP")
 			refuses.Args = nodestatus.Args{Hit: 1, All: 3, Number: 80, Named: []string{"x"}, NamedOf: 1}
-			list = append(list, refuses, finding(notice, findings.Silent, "1 is silent"),
-				finding(notice, findings.LocalPolicy, "of the other family: the node differs from none"))
+			list = append(list, refuses, finding(notice, nodestatus.ReasonSilent, "1 is silent"),
+				finding(notice, nodestatus.ReasonLocalPolicy, "of the other family: the node differs from none"))
 		}
 		if i == 3 {
-			list = append(list, finding(problem, findings.Silent, "2 are silent"), findings.Finding{Severity: problem, Object: "Node node-3", Reason: "Node", Text: "\x1b[2Jbad"})
+			list = append(list, finding(problem, nodestatus.ReasonSilent, "2 are silent"), findings.Finding{Severity: problem, Object: "Node node-3", Reason: "Node", Text: "\x1b[2Jbad"})
 		}
 		programs[fmt.Sprintf("node-%d", i)] = finds(list...).run
 	}
@@ -110,7 +110,7 @@ func TestUncountedConnectionsAreTrouble(t *testing.T) {
 }
 
 func TestObjectsHaveAllNodes(t *testing.T) {
-	programs := map[string]nodestest.Program{"a": finds(finding(problem, findings.Refuses, "x", "http/TCP")).run, "b": finds(finding(notice, findings.Refuses, "x", "dns/UDP")).run}
+	programs := map[string]nodestest.Program{"a": finds(finding(problem, nodestatus.ReasonRefuses, "x", "http/TCP")).run, "b": finds(finding(notice, nodestatus.ReasonRefuses, "x", "dns/UDP")).run}
 	out, _, code := command(t, programs, "-o", "json")
 	var list struct {
 		Items   []findings.Merged
@@ -130,8 +130,8 @@ func TestObjectsHaveAllNodes(t *testing.T) {
 // and one without on all.
 func TestNodeBehindIsNotTakenForAWrongSelector(t *testing.T) {
 	none := func(name string) findings.Finding {
-		f := finding(problem, findings.NoEndpoints, "the selector matches no pod")
-		f.Object, f.Name, f.Field = "Service shop/"+name, name, findings.FieldSelector
+		f := finding(problem, nodestatus.ReasonNoEndpoints, "the selector matches no pod")
+		f.Object, f.Name, f.Field = "Service shop/"+name, name, nodestatus.FieldSelector
 		return f
 	}
 	stdout, _, _ := command(t, map[string]nodestest.Program{

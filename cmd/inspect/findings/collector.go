@@ -68,7 +68,7 @@ func (c *collector) draft(
 func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
 	if len(hit) > d.Hit || d.All == 0 {
 		d.Hit, d.All, d.NamedOf, d.Named = len(hit), all, len(hit), nil
-		for _, e := range hit[:min(len(hit), maxNamed)] {
+		for _, e := range hit[:min(len(hit), nodestatus.MaxNamed)] {
 			d.Named = append(d.Named, e.At())
 		}
 	}
@@ -106,7 +106,7 @@ func (c *collector) collect() (out []Finding) {
 		f := ofProblem(p)
 		f.Namespace, f.Name = c.service.Namespace, c.service.Name
 		explained = explained || f.IsProblem() && p.Reason != nodestatus.ReasonNoPort
-		k := slices.IndexFunc(out, func(o Finding) bool { return o.Family != f.Family && o.equalsButFamily(f) })
+		k := slices.IndexFunc(out, func(o Finding) bool { return o.Family != f.Family && equalButFamily(&o, &f) })
 		if k < 0 {
 			out = append(out, f)
 		} else {
@@ -118,7 +118,7 @@ func (c *collector) collect() (out []Finding) {
 		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
-		if slices.Contains([]string{NoEndpoints, NotReady, Drained, NoneLocal}, d.Reason) && len(d.Families) < c.families() {
+		if slices.Contains([]string{nodestatus.ReasonNoEndpoints, nodestatus.ReasonNotReady, nodestatus.ReasonDrained, nodestatus.ReasonNoneLocal}, d.Reason) && len(d.Families) < c.families() {
 			d.Family = d.Families[0] // the other one has endpoints
 		}
 		out = append(out, d.Finding)
@@ -126,7 +126,7 @@ func (c *collector) collect() (out []Finding) {
 	return out
 }
 
-func (f *Finding) equalsButFamily(o Finding) bool {
+func equalButFamily(f, o *Finding) bool {
 	return f.Object == o.Object && f.Field == o.Field && f.Reason == o.Reason && f.Hit == o.Hit &&
 		f.Message == o.Message && slices.Equal(f.Names, o.Names)
 }
@@ -136,7 +136,7 @@ func (f *Finding) equalsButFamily(o Finding) bool {
 func (c *collector) port(p *nodestatus.Port, explained bool) {
 	if len(p.Frontends) == 0 {
 		if !explained {
-			c.draft(problem, NotProgrammed, "", p)
+			c.draft(problem, nodestatus.ReasonNotProgrammed, "", p)
 		}
 		return
 	}
@@ -155,7 +155,7 @@ func (c *collector) notCounted(p *nodestatus.Port) {
 		return
 	}
 	d := c.draft(notice, nodestatus.ReasonNotCounted, "", p)
-	d.Kind = kindShare
+	d.Kind = nodestatus.KindShare
 	for i := range p.Frontends {
 		if p.Frontends[i].Uncounted {
 			d.frontend(p, &p.Frontends[i])
@@ -170,8 +170,8 @@ type nodeScheduler map[string]int
 func (n nodeScheduler) findings(d *nodestatus.Document) (out []Finding) {
 	for name, ports := range n {
 		out = append(out, Finding{
-			Severity: notice, Object: "Node " + d.Node, Reason: Scheduler, Kind: name,
-			Field: fieldScheduler + ": " + name, Args: nodestatus.Args{Number: ports},
+			Severity: notice, Object: "Node " + d.Node, Reason: nodestatus.ReasonScheduler, Kind: name,
+			Field: nodestatus.FieldScheduler + ": " + name, Args: nodestatus.Args{Number: ports},
 		})
 	}
 	return out

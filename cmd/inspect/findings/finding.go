@@ -19,37 +19,13 @@ import (
 	"kube-vmap/model"
 )
 
-// Finding is one cause for which connections to a Service are not balanced over all ready
-// endpoints, or fail; or a problem of another object. It is compared and merged by its values;
-// [Finding.Sentence] puts it in words.
-type Finding struct {
-	Severity string `json:"severity"` // [nodestatus.SeverityProblem] or [nodestatus.SeverityNotice]
-	// Object is "Service shop/web", "EndpointSlice shop/web-x7b2f" or "Node worker-1".
-	// Namespace and Name are those of a Service.
-	Object    string `json:"object"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	// Reason is one of the constants here, or that of a problem in the document; Kind
-	// distinguishes findings with one reason and several sentences.
-	Reason string `json:"reason"`
-	Kind   string `json:"kind,omitempty"`
-	// Field is the field that causes it, as in YAML, with its value if it has one: of the
-	// object, unless it names another one. It is empty if it is not known.
-	Field string `json:"field,omitempty"`
-	// Ports are the Service's ports concerned, as "http/TCP", or "TCP" without a name,
-	// Frontends their addresses and ports, Endpoints those of endpoints; at most 20 each.
-	Ports           []string `json:"ports,omitempty"`
-	Families        []string `json:"families,omitempty"`
-	Frontends       []string `json:"frontends,omitempty"`
-	Endpoints       []string `json:"endpoints,omitempty"`
-	nodestatus.Args `json:"args,omitzero"`
-	// Text is the sentence in JSON, see [WithTexts]; or the words of an error or of an older
-	// program, which has no arguments.
-	Text string `json:"text"`
-}
+// Finding is a [nodestatus.Finding].
+type Finding = nodestatus.Finding
 
-// IsProblem reports whether it is more than a notice.
-func (f *Finding) IsProblem() bool { return f.Severity == problem }
+const (
+	problem = nodestatus.SeverityProblem
+	notice  = nodestatus.SeverityNotice
+)
 
 // Schema is the version of [List] in JSON. Readers understand it and the one before.
 const Schema = 1
@@ -99,7 +75,7 @@ func Of(d *nodestatus.Document) []Finding {
 	for _, f := range OfNode(d) {
 		listed := slices.ContainsFunc(d.Problems, func(p nodestatus.Problem) bool { return p.Reason == f.Reason })
 		if f.IsProblem() && !listed {
-			f.Reason, f.Kind = reasonNode, f.Reason
+			f.Reason, f.Kind = nodestatus.ReasonNode, f.Reason
 			all = append(all, f)
 		}
 	}
@@ -120,12 +96,12 @@ func ofProblem(p *nodestatus.Problem) Finding {
 	field := p.Field
 	switch p.Reason {
 	case model.ProblemNodePorts:
-		field = cmp.Or(field, fieldNodePorts)
+		field = cmp.Or(field, nodestatus.FieldNodePorts)
 	case model.ProblemOpen:
-		field = FieldSourceRanges
+		field = nodestatus.FieldSourceRanges
 	}
 	return Finding{
-		Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Field: field, Args: p.Args,
+		Severity: nodestatus.SeverityOf(p.Reason), Object: p.Object, Reason: p.Reason, Field: field, Args: p.Args,
 		Text: strings.ReplaceAll(p.Text, "\n", "; "),
 	}
 }
@@ -138,24 +114,23 @@ func compare(a, b *Finding) int {
 	)
 }
 
-// NameEndpoints gives the endpoints that the sentence names other names. Those with the same
-// name are named once; those without one only if the sentence names them now.
-func (f *Finding) NameEndpoints(name func(endpoint string) string) {
-	var names []string
-	for _, e := range f.Endpoints {
-		n := name(e)
-		if n == "" && slices.Contains(f.Named, e) {
-			n = e
-		}
-		if n != "" {
-			names = once(names, n)
-		}
+// WithTexts sets the texts of findings, for JSON.
+func WithTexts(list []Finding) []Finding {
+	for i := range list {
+		list[i].Text = list[i].Sentence()
 	}
-	if len(f.Named) == 0 || len(names) == 0 {
-		return
+	return list
+}
+
+// notObserved returns what the findings of a document do not cover.
+func notObserved(d *nodestatus.Document) []string {
+	const notTried = "endpoints that no client tried meanwhile (explain --probe asks)"
+	list := []string{"what firewalls and other programs drop (explain shows it)"}
+	switch {
+	case d.ObservedSeconds == 0:
+		return append(list, "whether endpoints respond (--observe)")
+	case !d.Counted:
+		list = append(list, "resets, since connections are not counted")
 	}
-	if f.NamedOf <= maxNamed { // each is known, perhaps by several addresses
-		f.NamedOf = 0
-	}
-	f.Named, f.NamedOf = names[:min(len(names), maxNamed)], max(f.NamedOf, len(names))
+	return append(list, notTried)
 }

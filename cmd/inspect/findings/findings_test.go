@@ -1,21 +1,28 @@
 package findings_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/cmd/inspect/findings"
+	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/statustest"
+	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -133,11 +140,11 @@ func each(n int, fn func(*nodestatus.Endpoint)) func(*nodestatus.Document) {
 // text.
 func TestFindings(t *testing.T) {
 	states := map[string]string{
-		"no endpoints": nodestatus.StateNoEndpoints, "none is ready": nodestatus.StateNotReady, "drained, the only one": nodestatus.StateDrained,
-		"internal policy, none here": nodestatus.StateNoneLocal, "external policy, none here": nodestatus.StateNoneLocal,
-		"another port name": nodestatus.StateNoPort, "unusable": nodestatus.StateUnusable, "a conflict": nodestatus.StateConflict,
-		"refused by the kernel": nodestatus.StateRefused, "source ranges of one family": nodestatus.StateOpen, "affinity": nodestatus.StateOK,
-		"a port that is missing": nodestatus.StateNotProgrammed,
+		"no endpoints": nodestatus.ReasonNoEndpoints, "none is ready": nodestatus.ReasonNotReady, "drained, the only one": nodestatus.ReasonDrained,
+		"internal policy, none here": nodestatus.ReasonNoneLocal, "external policy, none here": nodestatus.ReasonNoneLocal,
+		"another port name": nodestatus.ReasonNoPort, "unusable": model.ProblemUnusable, "a conflict": model.ProblemConflict,
+		"refused by the kernel": model.ProblemRefused, "source ranges of one family": model.ProblemOpen, "affinity": nodestatus.StateOK,
+		"a port that is missing": nodestatus.ReasonNotProgrammed,
 	}
 	const (
 		problem, notice = nodestatus.SeverityProblem, nodestatus.SeverityNotice
@@ -379,7 +386,7 @@ func TestFindings(t *testing.T) {
 		}
 		got := findings.Of(d)
 		for i, f := range got {
-			if !strings.Contains(findings.ReasonsHelp(), "\n  "+f.Reason+" ") {
+			if !strings.Contains(nodestatus.ReasonsHelp(), "\n  "+f.Reason+" ") {
 				t.Errorf("%s: the help does not have %s", name, f.Reason)
 			}
 			k := slices.IndexFunc(test.want, func(o want) bool {
@@ -396,6 +403,81 @@ func TestFindings(t *testing.T) {
 		}
 		if len(test.want) > 0 {
 			t.Errorf("%s: without %+v", name, test.want)
+		}
+	}
+}
+
+// TestCommandsAgreeOnEveryVerdict has Services with each verdict of the model. All commands have the
+// same state and severity, and get selects by them.
+func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
+	seen := map[string]bool{}
+	for name, test := range map[string]struct {
+		change                   func(*world)
+		verdict, state, severity string
+	}{
+		"balanced":          {func(*world) {}, "Balance", "OK", "OK"},
+		"without endpoints": {func(w *world) { w.endpoints = nil }, "Reject", "NoEndpoints", "Problem"},
+		"none here, for clients outside": {func(w *world) {
+			w.service.ExternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9"
+		}, "Drop", "NoneLocal", "Notice"},
+		"none here, for pods": {func(w *world) {
+			w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9"
+		}, "Drop", "NoneLocal", "Problem"},
+		"asleep": {func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil }, "Hold", "Held", "Notice"},
+		"asleep, and a client waits": {func(w *world) {
+			w.service.Hold, w.endpoints = time.Minute, nil
+			w.change = func(d *nodestatus.Document) {
+				d.Services[0].Ports[0].Waiting = &nodestatus.Waiting{Clients: 1, Since: then}
+			}
+		}, "Hold", "Held", "Problem"},
+	} {
+		w := newWorld()
+		test.change(w)
+		d := w.document(t)
+		seen[test.verdict] = true
+		run := func(command func(out io.Writer) error) string {
+			var out strings.Builder
+			if err := command(&out); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return out.String()
+		}
+		node := onetest.Node(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) { return d, nil })
+		get := func(resource, selector string) string {
+			o := get.Options{Args: []string{resource}, AllNamespaces: true, FieldSelector: selector, Output: "json"}
+			return run(func(out io.Writer) error { return get.Run(t.Context(), o, node, out, out) })
+		}
+		if got := get("services", "status="+test.state+",severity="+test.severity); !strings.Contains(got, fmt.Sprintf(`"status": %q`, test.state)) {
+			t.Errorf("%s: get prints %s", name, got)
+		}
+		if got := get("frontends", "spec.verdict="+test.verdict); !strings.Contains(got, `"web"`) {
+			t.Errorf("%s: no frontend has the verdict %s: %s", name, test.verdict, got)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			c := top.Config{Nodes: node, Interval: time.Second, Sort: "service", Count: 1, Output: "json", Idle: true}
+			got := run(func(out io.Writer) error { c.Out, c.Err = out, out; return top.Run(t.Context(), c) })
+			if !strings.Contains(got, fmt.Sprintf(`"state": %q`, test.state)) || !strings.Contains(got, fmt.Sprintf(`"severity": %q`, test.severity)) {
+				t.Errorf("%s: top prints %s", name, got)
+			}
+		})
+		for _, line := range d.Tally().Services { // the page
+			if line.State != test.state || cmp.Or(line.Severity, nodestatus.SeverityOf(line.State)) != test.severity {
+				t.Errorf("%s: the tally has %+v", name, line)
+			}
+		}
+		worst := "OK"
+		for _, f := range findings.Of(d) {
+			if f.Reason == test.state && worst != "Problem" {
+				worst = f.Severity
+			}
+		}
+		if worst != test.severity {
+			t.Errorf("%s: problems says %s", name, worst)
+		}
+	}
+	for _, v := range nodestatus.Verdicts {
+		if !seen[v] {
+			t.Errorf("without %s", v)
 		}
 	}
 }
@@ -551,7 +633,7 @@ func TestFailureOfOneFamilyNamesIt(t *testing.T) {
 func TestEveryReasonOfEndpointsHasAField(t *testing.T) {
 	none := []string{model.ReasonDuplicate.String(), nodestatus.ReasonNotProgrammed, nodestatus.ReasonAvoided, nodestatus.ReasonGone}
 	for _, reason := range nodestatus.Reasons() {
-		field := findings.FieldOf(&nodestatus.Service{}, &nodestatus.Endpoint{Reason: reason})
+		field := nodestatus.FieldOf(&nodestatus.Service{}, &nodestatus.Endpoint{Reason: reason})
 		if (field == "") != slices.Contains(none, reason) {
 			t.Errorf("%s: field %q", reason, field)
 		}

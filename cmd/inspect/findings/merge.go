@@ -68,10 +68,10 @@ func (m *Merger) Add(node string, list []Finding) {
 		if again {
 			continue // of several about the same ports, the first
 		}
-		v := p.byID[f.id()]
+		v := p.byID[id(f)]
 		if v == nil {
 			v = &Merged{Finding: *f}
-			p.byID[f.id()] = v
+			p.byID[id(f)] = v
 		}
 		switch {
 		case f.Since.IsZero():
@@ -90,7 +90,7 @@ func (m *Merger) Add(node string, list []Finding) {
 
 // id identifies what nodes have found, but for numbers of connections and times, which differ on
 // all nodes with clients.
-func (f *Finding) id() string {
+func id(f *Finding) string {
 	a, text := f.Args, ""
 	if a.Count = 0; a.IsZero() {
 		text = f.Text
@@ -149,7 +149,7 @@ func (m *Merged) Sentence() string {
 	if len(m.Variants) > 0 {
 		m = &m.Variants[0]
 	}
-	return (&sentence{Finding: &m.Finding, where: m.where}).String()
+	return m.SentenceAt(m.where)
 }
 
 // maxVariants is how many sentences of nodes that differ are in a line.
@@ -168,9 +168,8 @@ func (m *Merged) String() string {
 			left += len(v.Nodes)
 			continue
 		}
-		s := sentence{Finding: &v.Finding, where: v.where}
-		text := s.String()
-		if !s.placed {
+		text, placed := v.SentenceOf(v.where)
+		if !placed {
 			text += " (on " + v.where + ")"
 		}
 		parts = append(parts, text)

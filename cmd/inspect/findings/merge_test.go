@@ -8,13 +8,14 @@ import (
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // TestVariantsAreKept has nodes that count other endpoints, and some that only count other
 // connections.
 func TestVariantsAreKept(t *testing.T) {
 	refuses := func(endpoints, times int) []findings.Finding {
-		return []findings.Finding{{Object: "Service shop/web", Reason: findings.Refuses, Args: nodestatus.Args{
+		return []findings.Finding{{Object: "Service shop/web", Reason: nodestatus.ReasonRefuses, Args: nodestatus.Args{
 			Hit: endpoints, All: 3, Count: times, Number: 80, Named: []string{"x"}, NamedOf: 1,
 		}}}
 	}
@@ -42,7 +43,7 @@ func TestUnresponsiveEndpointsAreMergedEach(t *testing.T) {
 			},
 		}
 	}
-	const known, possibly = findings.EndpointUnresponsive, findings.EndpointPossiblyUnresponsive
+	const known, possibly = model.ProblemEndpointUnresponsive, model.ProblemEndpointPossiblyUnresponsive
 	var m findings.Merger
 	m.Add("a", []findings.Finding{
 		unresponsive("v", possibly, 2, 1, 1, 2), unresponsive("w", known, 2, 0, 0, 3),
@@ -91,7 +92,7 @@ func TestTakeoversOfNodesAreOneFindingEach(t *testing.T) {
 }
 
 func TestTextsNameTheNodes(t *testing.T) {
-	local := findings.Finding{Object: "Service shop/web", Reason: findings.NoneLocal, Field: findings.FieldInternalLocal, Args: nodestatus.Args{All: 1}}
+	local := findings.Finding{Object: "Service shop/web", Reason: nodestatus.ReasonNoneLocal, Field: nodestatus.FieldInternalLocal, Args: nodestatus.Args{All: 1}}
 	for _, tc := range []struct {
 		all, with int
 		want      string

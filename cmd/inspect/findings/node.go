@@ -30,17 +30,17 @@ func OfNode(d *nodestatus.Document) []Finding {
 	n.takeover()
 	n.unresponsive()
 	if w := n.WaitingPorts; w > 0 {
-		n.add(notice, ClientsWait, nodestatus.Args{Hit: w})
+		n.add(nodestatus.ReasonClientsWait, nodestatus.Args{Hit: w})
 	}
 	n.events()
 	for _, p := range d.Problems {
 		if p.Reason == nodestatus.ReasonUnread {
-			n.add(problem, nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
+			n.add(nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
 		}
 	}
 	for _, p := range d.Health.Problems {
 		if p.Reason != model.ProblemNodePorts {
-			n.add(p.Severity(), p.Reason, nodestatus.Args{Message: p.Text})
+			n.add(p.Reason, nodestatus.Args{Message: p.Text})
 		}
 	}
 	slices.SortStableFunc(n.list, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) }) // Problem, Notice
@@ -54,8 +54,11 @@ type nodeFindings struct {
 	list     []Finding
 }
 
-func (n *nodeFindings) add(severity, reason string, a nodestatus.Args) {
-	n.list = append(n.list, Finding{Severity: severity, Object: "Node " + n.document.Node, Reason: reason, Args: a})
+func (n *nodeFindings) add(reason string, a nodestatus.Args) *Finding {
+	n.list = append(n.list, Finding{
+		Severity: nodestatus.SeverityOf(reason), Object: "Node " + n.document.Node, Reason: reason, Args: a,
+	})
+	return &n.list[len(n.list)-1]
 }
 
 func (n *nodeFindings) since(t time.Time) int {
@@ -66,12 +69,12 @@ func (n *nodeFindings) sync() {
 	s := &n.Sync
 	switch {
 	case !s.FailingSince.IsZero():
-		n.add(problem, SyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
+		n.add(nodestatus.ReasonSyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
 	case s.Overdue:
-		n.add(problem, Overdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
+		n.add(nodestatus.ReasonOverdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
 	}
 	if !s.UnreadSince.IsZero() {
-		n.add(problem, NotCompared, nodestatus.Args{Seconds: n.since(s.UnreadSince), Message: s.Unread})
+		n.add(nodestatus.ReasonNotCompared, nodestatus.Args{Seconds: n.since(s.UnreadSince), Message: s.Unread})
 	}
 	if !n.document.Ready && s.Error == "" {
 		var unread []string
@@ -80,10 +83,10 @@ func (n *nodeFindings) sync() {
 				unread = append(unread, p.Kind)
 			}
 		}
-		n.add(problem, NothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
+		n.add(nodestatus.ReasonNothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
 	}
 	if p := n.Refused.Ports; p > 0 {
-		n.add(problem, PortsRefused, nodestatus.Args{Number: p})
+		n.add(nodestatus.ReasonPortsRefused, nodestatus.Args{Number: p})
 	}
 }
 
@@ -92,14 +95,14 @@ func (n *nodeFindings) tables() {
 		return
 	}
 	for _, t := range n.Tables {
-		severity := problem
-		switch {
-		case t.State == nodestatus.TableOpen && n.Protect:
-			severity = notice
-		case t.State == nodestatus.TableOpen, t.State == nodestatus.TableOwned:
+		open := t.State == nodestatus.TableOpen
+		if open && !n.Protect || t.State == nodestatus.TableOwned {
 			continue
 		}
-		n.add(severity, TableState, nodestatus.Args{Family: t.Family, Message: t.State})
+		f := n.add(nodestatus.ReasonTableState, nodestatus.Args{Family: t.Family, Message: t.State})
+		if open {
+			f.Severity = notice
+		}
 	}
 }
 
@@ -113,7 +116,7 @@ func (n *nodeFindings) positions() {
 		i := slices.IndexFunc(n.list[first:], func(f Finding) bool { return f.Message == p.Error })
 		if i < 0 {
 			i = len(n.list) - first
-			n.add(problem, NotFollowing, nodestatus.Args{Message: p.Error})
+			n.add(nodestatus.ReasonNotFollowing, nodestatus.Args{Message: p.Error})
 		}
 		f := &n.list[first+i]
 		f.Names, f.Seconds = append(f.Names, p.Kind), max(f.Seconds, n.since(p.FailingSince))
@@ -121,14 +124,13 @@ func (n *nodeFindings) positions() {
 }
 
 func (n *nodeFindings) takeover() {
-	for _, t := range [...]struct{ state, severity, reason string }{
-		{nodestatus.TakeoverOtherProxy, problem, nodestatus.ReasonOtherProxy},
-		{nodestatus.TakeoverReturned, problem, nodestatus.ReasonReturned},
-		{nodestatus.TakeoverProbation, notice, nodestatus.ReasonProbation},
-	} {
-		if t.state == n.Takeover.State {
-			n.add(t.severity, t.reason, nodestatus.Args{Message: n.Takeover.Text})
-		}
+	reason, found := map[string]string{
+		nodestatus.TakeoverOtherProxy: nodestatus.ReasonOtherProxy,
+		nodestatus.TakeoverReturned:   nodestatus.ReasonReturned,
+		nodestatus.TakeoverProbation:  nodestatus.ReasonProbation,
+	}[n.Takeover.State]
+	if found {
+		n.add(reason, nodestatus.Args{Message: n.Takeover.Text})
 	}
 }
 
@@ -138,10 +140,10 @@ func (n *nodeFindings) unresponsive() {
 		return
 	}
 	if p.LateSeconds > 0 {
-		n.add(notice, ChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
+		n.add(nodestatus.ReasonChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
 	}
 	if p.Endpoints > 0 {
-		n.add(notice, UnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})
+		n.add(nodestatus.ReasonUnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})
 	}
 }
 
@@ -150,18 +152,18 @@ func (n *nodeFindings) unresponsive() {
 func (n *nodeFindings) events() {
 	isRecent := func(c nodestatus.Count) bool { return c.Count > 0 && n.document.Time.Sub(c.Last) < recently }
 	if off := n.document.FastPathReason(); off != "" {
-		n.add(notice, FastPathOff, nodestatus.Args{Message: off})
+		n.add(nodestatus.ReasonFastPathOff, nodestatus.Args{Message: off})
 	}
 	if isRecent(n.Repairs) {
-		n.add(notice, Repaired, nodestatus.Args{Seconds: n.since(n.Repairs.Last), Number: n.Repairs.Count})
+		n.add(nodestatus.ReasonRepaired, nodestatus.Args{Seconds: n.since(n.Repairs.Last), Number: n.Repairs.Count})
 	}
 	if n.Refused.Objects > 0 {
-		n.add(notice, Unusable, nodestatus.Args{Number: n.Refused.Objects})
+		n.add(nodestatus.ReasonUnusableObjects, nodestatus.Args{Number: n.Refused.Objects})
 	}
 	if n.Refused.Conflicts > 0 {
-		n.add(notice, Conflicts, nodestatus.Args{Number: n.Refused.Conflicts})
+		n.add(nodestatus.ReasonConflicts, nodestatus.Args{Number: n.Refused.Conflicts})
 	}
 	if isRecent(n.Warnings) {
-		n.add(notice, Logged, nodestatus.Args{Seconds: n.since(n.Warnings.Last), Message: n.Warnings.Text})
+		n.add(nodestatus.ReasonLogged, nodestatus.Args{Seconds: n.since(n.Warnings.Last), Message: n.Warnings.Text})
 	}
 }

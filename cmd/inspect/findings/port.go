@@ -42,17 +42,17 @@ func newPortView(p *nodestatus.Port) *portView {
 // frontend collects why an address and port is not served, or not to all clients alike.
 func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *portView) {
 	if f.Verdict == nodestatus.VerdictReject && v.all == 0 {
-		field, kind := FieldSelector, ""
+		field, kind := nodestatus.FieldSelector, ""
 		if c.service.WithoutSelector {
-			field, kind = fieldServiceName, kindNoSelector
+			field, kind = nodestatus.FieldServiceName, nodestatus.KindNoSelector
 		}
-		c.draft(problem, NoEndpoints, field, p).frontend(p, f).Kind = kind
+		c.draft(problem, nodestatus.ReasonNoEndpoints, field, p).frontend(p, f).Kind = kind
 	}
 	if f.Verdict == nodestatus.VerdictHold {
 		c.held(p, f)
 	}
 	if f.Restricted {
-		d := c.draft(notice, SourceRanges, FieldSourceRanges, p).frontend(p, f)
+		d := c.draft(notice, nodestatus.ReasonSourceRanges, nodestatus.FieldSourceRanges, p).frontend(p, f)
 		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
 			d.Names = once(d.Names, r)
 		}
@@ -60,12 +60,12 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	if f.Policy != "Local" || v.usable == v.local {
 		return
 	}
-	reason, severity, field := NoneLocal, notice, FieldExternalLocal
+	reason, severity, field := nodestatus.ReasonNoneLocal, notice, nodestatus.FieldExternalLocal
 	if f.Kind == model.KindClusterIP.String() {
-		field, severity = FieldInternalLocal, problem // load balancers avoid this node, pods on it do not
+		field, severity = nodestatus.FieldInternalLocal, problem // load balancers avoid this node, pods on it do not
 	}
 	if f.Verdict != nodestatus.VerdictDrop {
-		reason, severity = LocalPolicy, notice
+		reason, severity = nodestatus.ReasonLocalPolicy, notice
 	}
 	d := c.draft(severity, reason, field, p).frontend(p, f)
 	d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
@@ -84,14 +84,14 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 		return
 	}
 	if p.AffinitySeconds > 0 {
-		c.draft(notice, Affinity, FieldAffinity, p).Seconds = p.AffinitySeconds
+		c.draft(notice, nodestatus.ReasonAffinity, nodestatus.FieldAffinity, p).Seconds = p.AffinitySeconds
 	}
 	switch p.Scheduler {
 	case model.SchedulerSourceHash.String(), model.SchedulerMaglev.String(), model.SchedulerLeastConnections.String():
 		if c.service.SchedulerField == "" {
 			(*c.other)[p.Scheduler]++
 		} else {
-			c.draft(notice, Scheduler, c.service.SchedulerField, p).Kind = p.Scheduler
+			c.draft(notice, nodestatus.ReasonScheduler, c.service.SchedulerField, p).Kind = p.Scheduler
 		}
 	}
 	weights := map[int]bool{}
@@ -99,7 +99,7 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 		weights[max(e.Weight, 1)] = true
 	}
 	if len(weights) > 1 {
-		c.draft(notice, Weights, fieldWeight, p, v.used...).add(v.used, v.all)
+		c.draft(notice, nodestatus.ReasonWeights, nodestatus.FieldWeight, p, v.used...).add(v.used, v.all)
 	}
 }
 
@@ -107,10 +107,10 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 func (c *collector) held(p *nodestatus.Port, f *nodestatus.Frontend) {
 	w := p.Waiting
 	if w == nil {
-		c.draft(notice, Held, fieldHold, p).frontend(p, f)
+		c.draft(notice, nodestatus.ReasonHeld, nodestatus.FieldHold, p).frontend(p, f)
 		return
 	}
-	d := c.draft(problem, Held, fieldHold, p).frontend(p, f)
+	d := c.draft(problem, nodestatus.ReasonHeld, nodestatus.FieldHold, p).frontend(p, f)
 	if d.Since.IsZero() || w.Since.Before(d.Since) {
 		d.Since = w.Since
 	}
@@ -125,17 +125,17 @@ func (c *collector) unused(p *nodestatus.Port, v *portView) {
 		severity = problem
 	}
 	for _, r := range [...]struct{ of, reason, kind, severity string }{
-		{model.ReasonNotReady.String(), NotReady, "", severity},
-		{model.ReasonDrained.String(), Drained, "", severity},
-		{model.ReasonStandBy.String(), StandBy, "", notice},
-		{model.ReasonOtherZones.String(), Hints, model.ReasonOtherZones.String(), notice},
-		{model.ReasonOtherNodes.String(), Hints, model.ReasonOtherNodes.String(), notice},
-		{nodestatus.ReasonNotProgrammed, NotProgrammed, "", problem},
-		{nodestatus.ReasonBusy, Busy, "", notice},
-		{model.ReasonNoPort.String(), NoPort, kindSome, notice},
+		{model.ReasonNotReady.String(), nodestatus.ReasonNotReady, "", severity},
+		{model.ReasonDrained.String(), nodestatus.ReasonDrained, "", severity},
+		{model.ReasonStandBy.String(), nodestatus.ReasonStandBy, "", notice},
+		{model.ReasonOtherZones.String(), nodestatus.ReasonHints, model.ReasonOtherZones.String(), notice},
+		{model.ReasonOtherNodes.String(), nodestatus.ReasonHints, model.ReasonOtherNodes.String(), notice},
+		{nodestatus.ReasonNotProgrammed, nodestatus.ReasonNotProgrammed, "", problem},
+		{nodestatus.ReasonBusy, nodestatus.ReasonBusy, "", notice},
+		{model.ReasonNoPort.String(), nodestatus.ReasonNoPort, nodestatus.KindSome, notice},
 	} {
 		list := v.expected(r.of)
-		if r.reason == NoPort {
+		if r.reason == nodestatus.ReasonNoPort {
 			if list = v.byReason[r.of]; len(list) == v.all {
 				continue // it is a problem of the Service
 			}
@@ -143,7 +143,7 @@ func (c *collector) unused(p *nodestatus.Port, v *portView) {
 		fields := map[string][]*nodestatus.Endpoint{}
 		var order []string
 		for _, e := range list {
-			field := FieldOf(c.service, e)
+			field := nodestatus.FieldOf(c.service, e)
 			if fields[field] == nil {
 				order = append(order, field)
 			}
@@ -179,17 +179,17 @@ func (c *collector) stale(p *nodestatus.Port) {
 	if n == 0 {
 		return
 	}
-	field := FieldOf(c.service, hit[0])
+	field := nodestatus.FieldOf(c.service, hit[0])
 	for _, e := range hit {
-		if FieldOf(c.service, e) != field {
+		if nodestatus.FieldOf(c.service, e) != field {
 			field = ""
 		}
 	}
-	d := c.draft(notice, Stale, field, p)
+	d := c.draft(notice, nodestatus.ReasonStale, field, p)
 	before := d.Count // of responses, which add counts
 	d.add(hit, len(p.Endpoints))
 	d.Count = before + n
-	d.Named, d.NamedOf = d.Endpoints[:min(len(d.Endpoints), maxNamed)], len(d.addresses)
+	d.Named, d.NamedOf = d.Endpoints[:min(len(d.Endpoints), nodestatus.MaxNamed)], len(d.addresses)
 }
 
 func (c *collector) used(p *nodestatus.Port, v *portView) {
@@ -217,24 +217,24 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 			return
 		}
 		d := c.draft(severity, reason, field, p, hit...).add(hit, v.all)
-		if d.Kind = kind; field == FieldTargetPort {
+		if d.Kind = kind; field == nodestatus.FieldTargetPort {
 			d.Number = int(hit[0].Port)
 		}
 	}
-	field := fieldPublish
+	field := nodestatus.FieldPublish
 	if len(early) > 0 && early[0].Manual {
-		field = fieldSliceReady
+		field = nodestatus.FieldSliceReady
 	}
 	for _, e := range append(slices.Clip(v.byReason[model.ReasonNotReady.String()]), fallback...) {
-		add(problem, Fallback, "", readyField(e), fallback)
+		add(problem, nodestatus.ReasonFallback, "", nodestatus.ReadyField(e), fallback)
 		break // the first decides
 	}
-	add(notice, Fallback, "", fieldDeletion, local)
-	add(notice, PublishedEarly, "", field, early)
-	add(problem, Refuses, "", FieldTargetPort, refuses)
+	add(notice, nodestatus.ReasonFallback, "", nodestatus.FieldDeletion, local)
+	add(notice, nodestatus.ReasonPublishedEarly, "", field, early)
+	add(problem, nodestatus.ReasonRefuses, "", nodestatus.FieldTargetPort, refuses)
 	if p.Protocol == "UDP" { // which may not need answers
-		add(notice, Silent, kindUDP, FieldTargetPort, silent)
+		add(notice, nodestatus.ReasonSilent, nodestatus.KindUDP, nodestatus.FieldTargetPort, silent)
 	} else {
-		add(problem, Silent, "", "", silent)
+		add(problem, nodestatus.ReasonSilent, "", "", silent)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // unresponsive collects the endpoints that are unresponsive, or possibly so, each a finding of its
@@ -16,17 +17,17 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 		if u == nil {
 			continue
 		}
-		severity, reason, kind := problem, EndpointUnresponsive, ""
+		severity, reason, kind := problem, model.ProblemEndpointUnresponsive, ""
 		switch {
 		case u.Possibly:
-			severity, reason = notice, EndpointPossiblyUnresponsive
+			severity, reason = notice, model.ProblemEndpointPossiblyUnresponsive
 			if u.ProbesWorked {
-				kind = kindProbesWorked
+				kind = nodestatus.KindProbesWorked
 			}
 		case e.Reason == nodestatus.ReasonAvoided:
-			kind = KindAvoided
+			kind = nodestatus.KindAvoided
 		}
-		d := c.draft(severity, reason, fieldAddress+e.Address, p)
+		d := c.draft(severity, reason, nodestatus.FieldAddress+e.Address, p)
 		if kind != "" {
 			d.Kind = kind
 		}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 )
@@ -174,9 +173,9 @@ func why(i *item) string {
 
 func fieldOf(i *item) string {
 	if i.e.Used() && i.e.Refused > 0 {
-		return findings.FieldTargetPort
+		return nodestatus.FieldTargetPort
 	}
-	return findings.FieldOf(i.s, i.e)
+	return nodestatus.FieldOf(i.s, i.e)
 }
 
 // observed returns a number that is known only if responses were observed.

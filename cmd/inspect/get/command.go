@@ -3,9 +3,11 @@ package get
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/nodes"
+	"kube-vmap/cmd/inspect/nodestatus"
 
 	"github.com/spf13/cobra"
 )
@@ -69,9 +71,11 @@ func help() string {
                    that serves several ports counts once.
                    STATUS: OK, or the reason, as in kube-vmap problems; from the
                    kernel, which has no objects, Programmed instead of OK.
-                   NoneLocal and OpenToAnyone may be intended, and are notices; any
-                   other one is a problem (--field-selector severity=Problem, or
-                   Notice). Each Service counts once, here and in top.
+                   ` + notices() + ` may be intended, and are
+                   notices, but for pods without an endpoint, and for clients that
+                   wait; any other one is a problem (--field-selector
+                   severity=Problem, or Notice). Each Service counts once, here and
+                   in top.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), StandBy (others have a better priority),
                    NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
@@ -96,6 +100,11 @@ without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080.
 Fields for --field-selector:
 
 ` + fieldsHelp()
+}
+
+func notices() string {
+	return strings.Join(slices.DeleteFunc(nodestatus.States(),
+		func(s string) bool { return nodestatus.SeverityOf(s) != nodestatus.SeverityNotice }), ", ")
 }
 
 func fieldsHelp() string {

@@ -215,9 +215,6 @@ func (t *Traffic) Add(more *Traffic) {
 	t.Uncounted = t.Uncounted || more.Uncounted
 }
 
-// ReasonNotCounted is the reason of problems with the counters of connections.
-const ReasonNotCounted = "NotCounted"
-
 // EachPort returns all ports with their Services; none of a document that is nil.
 func (d *Document) EachPort() iter.Seq2[*Service, *Port] {
 	return func(yield func(*Service, *Port) bool) {

@@ -25,81 +25,6 @@ const (
 	VerdictHold    = "Hold"
 )
 
-// Reasons of endpoints without new connections, in addition to those of [model.Reason].
-const (
-	// ReasonNotProgrammed: it should get some, but is not in the kernel; problems of the Service
-	// may explain it.
-	ReasonNotProgrammed = "NotProgrammed"
-	ReasonBusy          = "Busy"    // others have fewer active ones: the scheduler is lc
-	ReasonAvoided       = "Avoided" // it is unresponsive
-	// ReasonGone: it is in no EndpointSlice, but has open connections. It is not counted among
-	// the endpoints of a Service.
-	ReasonGone = "Gone"
-)
-
-// Reasons of problems, in addition to those of events.
-const (
-	// ReasonNoPort: there are endpoints, but their EndpointSlices do not have the port of
-	// the Service by its name and protocol.
-	ReasonNoPort = "NoPort"
-	// ReasonUncertain: the current content of the kernel is not known.
-	ReasonUncertain = "Uncertain"
-	// ReasonUnread: something could not be read from the kernel.
-	ReasonUnread = "Unread"
-	// ReasonOtherProxy, ReasonProbation and ReasonReturned are those of a [Takeover].
-	ReasonOtherProxy = "OtherProxy"
-	ReasonProbation  = "Probation"
-	ReasonReturned   = "Returned"
-	// ReasonForwarding and ReasonTracking: the node's network keeps packets from Services.
-	// ReasonForwardRules: rules of other programs may do that.
-	ReasonForwarding   = "Forwarding"
-	ReasonForwardRules = "ForwardRules"
-	ReasonTracking     = "TrackingFull"
-	// ReasonDemand: the demand for Services that scale to zero does not reach kube-vmap-scaler.
-	ReasonDemand = "DemandNotReported"
-)
-
-// Severity returns the severity of a problem: some may be intended, or pass by themselves.
-func (p *Problem) Severity() string {
-	switch p.Reason {
-	case model.ProblemOpen, model.ProblemServiceCIDR, ReasonForwardRules, ReasonProbation:
-		return SeverityNotice
-	}
-	return SeverityProblem
-}
-
-// States of a Service, the worst first. A state has the name of the reason that problems and
-// events have: one word for one thing, in all commands and on all pages.
-const (
-	StateRefused       = model.ProblemRefused  // the kernel rejected a part of it
-	StateConflict      = model.ProblemConflict // another Service holds an address of it
-	StateUnusable      = model.ProblemUnusable // a part of the object cannot be used
-	StateNotProgrammed = ReasonNotProgrammed   // a port of it is not programmed
-	StateNoPort        = ReasonNoPort          // endpoints, but none has the port
-	StateNoEndpoints   = "NoEndpoints"         // a port has no endpoint in any EndpointSlice
-	StateNotReady      = "NotReady"            // a port has none that is ready
-	StateDrained       = "Drained"             // a port has none with a weight
-	StateHeld          = "Held"                // the same, and connections wait for one
-	StateNoneLocal     = "NoneLocal"           // a policy is Local, and all endpoints are on other nodes
-	StateRefuses       = "Refuses"             // all endpoints of a port do, as far as observed
-	StateOpen          = model.ProblemOpen     // open to more clients than it may seem
-	StateOK            = "OK"
-	// StateProgrammed replaces StateOK in documents from the kernel, which does not know
-	// objects, conflicts and what is missing.
-	StateProgrammed = "Programmed"
-)
-
-// StateTexts describe states that may have no problem.
-var StateTexts = map[string]string{
-	StateNotProgrammed: "a port is not programmed",
-	StateNoEndpoints:   "a port has no endpoints: its connections are rejected",
-	StateNotReady:      "a port has no endpoint that is ready: its connections are rejected",
-	StateDrained:       "a port has only endpoints with weight 0: its connections are rejected",
-	StateHeld:          "a port has no endpoint that serves: its connections wait for one",
-	StateRefuses:       "all endpoints of a port answer with a reset: nothing listens on the target port",
-	StateNoneLocal:     "a policy is Local, and all endpoints are on other nodes",
-}
-
 // StateOf returns the state of a Service of the document, as far as its source knows it.
 func (d *Document) StateOf(s *Service) string {
 	state := s.State()
@@ -112,7 +37,7 @@ func (d *Document) StateOf(s *Service) string {
 // State returns the worst state of the Service. A problem whose reason has no state of
 // its own makes it Unusable.
 func (s *Service) State() string {
-	for _, reason := range []string{StateRefused, StateConflict} {
+	for _, reason := range []string{model.ProblemRefused, model.ProblemConflict} {
 		if s.has(reason) {
 			return reason
 		}
@@ -120,12 +45,12 @@ func (s *Service) State() string {
 	if slices.ContainsFunc(s.Problems, func(p Problem) bool {
 		return p.Reason != ReasonNoPort && p.Reason != model.ProblemOpen
 	}) {
-		return StateUnusable
+		return model.ProblemUnusable
 	}
 	verdicts, rejected, refuses := map[string]bool{}, "", false
 	for i := range s.Ports {
 		if len(s.Ports[i].Frontends) == 0 {
-			return StateNotProgrammed
+			return ReasonNotProgrammed
 		}
 		rejected, refuses = cmp.Or(rejected, s.Ports[i].Rejected), refuses || s.Ports[i].allRefuse()
 		for k := range s.Ports[i].Frontends {
@@ -134,17 +59,17 @@ func (s *Service) State() string {
 	}
 	switch {
 	case s.has(ReasonNoPort):
-		return StateNoPort
+		return ReasonNoPort
 	case verdicts[VerdictReject]:
-		return cmp.Or(rejected, StateNoEndpoints)
+		return cmp.Or(rejected, ReasonNoEndpoints)
 	case verdicts[VerdictHold]:
-		return StateHeld
+		return ReasonHeld
 	case verdicts[VerdictDrop]:
-		return StateNoneLocal
+		return ReasonNoneLocal
 	case refuses:
-		return StateRefuses
+		return ReasonRefuses
 	case s.has(model.ProblemOpen):
-		return StateOpen
+		return model.ProblemOpen
 	}
 	return StateOK
 }
@@ -234,22 +159,6 @@ func (e *Endpoint) share(local bool) int {
 func (e *Endpoint) AddrPort() netip.AddrPort {
 	a, _ := netip.ParseAddr(e.Address) // the text of a netip.Addr
 	return netip.AddrPortFrom(a, e.Port)
-}
-
-// States returns all states of Services.
-func States() []string {
-	return []string{
-		StateRefused, StateConflict, StateUnusable, StateNotProgrammed, StateNoPort,
-		StateNoEndpoints, StateNotReady, StateDrained, StateNoneLocal, StateRefuses, StateOpen, StateOK, StateProgrammed,
-	}
-}
-
-// Reasons returns all reasons of endpoints without connections.
-func Reasons() (out []string) {
-	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
-		out = append(out, r.String())
-	}
-	return append(out, ReasonNotProgrammed, ReasonBusy, ReasonAvoided, ReasonGone)
 }
 
 // Kinds returns all kinds of frontends.

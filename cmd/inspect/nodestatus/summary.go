@@ -9,47 +9,20 @@ import (
 	"kube-vmap/model"
 )
 
-// Severities of a Service, by its state.
-const (
-	SeverityOK = "OK"
-	// SeverityNotice is for states that may be intended: on a node without endpoints of a
-	// Service, its Local policy drops external traffic.
-	SeverityNotice = "Notice"
-	// SeverityProblem is for Services of which a part is not served.
-	SeverityProblem = "Problem"
-)
-
-// Severities returns all severities.
-func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
-
 // Severity returns the severity of the Service's state. Load balancers avoid a node without
-// endpoints; pods on it cannot.
+// endpoints; pods on it cannot. A Service may sleep until a client waits for it.
 func (s *Service) Severity() string {
 	state := s.State()
-	if state == StateNoneLocal && s.dropsInternal() {
+	isProblem := func(p Port) bool {
+		return state == ReasonHeld && p.Waiting != nil ||
+			state == ReasonNoneLocal && slices.ContainsFunc(p.Frontends, func(f Frontend) bool {
+				return f.Verdict == VerdictDrop && f.Kind == model.KindClusterIP.String()
+			})
+	}
+	if slices.ContainsFunc(s.Ports, isProblem) {
 		return SeverityProblem
 	}
 	return SeverityOf(state)
-}
-
-// dropsInternal reports whether connections of the node's own clients to a ClusterIP are dropped.
-func (s *Service) dropsInternal() bool {
-	return slices.ContainsFunc(s.Ports, func(p Port) bool {
-		return slices.ContainsFunc(p.Frontends, func(f Frontend) bool {
-			return f.Verdict == VerdictDrop && f.Kind == model.KindClusterIP.String()
-		})
-	})
-}
-
-// SeverityOf returns the severity of a state.
-func SeverityOf(state string) string {
-	switch state {
-	case StateOK, StateProgrammed:
-		return SeverityOK
-	case StateNoneLocal, StateOpen:
-		return SeverityNotice
-	}
-	return SeverityProblem
 }
 
 // Summary counts the Services and problems of a document. A Service counts once, however
@@ -76,7 +49,7 @@ func (s *Summary) Count(severity string) {
 // Summary returns the summary of the document.
 func (d *Document) Summary() (out Summary) {
 	for i := range d.Problems {
-		if d.Problems[i].Severity() == SeverityProblem {
+		if SeverityOf(d.Problems[i].Reason) == SeverityProblem {
 			out.Others++
 		}
 	}

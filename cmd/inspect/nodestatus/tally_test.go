@@ -54,7 +54,7 @@ func TestQueryRoundTripsThroughURL(t *testing.T) {
 }
 
 func TestServiceWhoseEndpointsAllRefuseIsNotOK(t *testing.T) {
-	for refused, want := range map[[2]int]string{{0, 0}: StateOK, {3, 0}: StateOK, {3, 1}: StateRefuses} {
+	for refused, want := range map[[2]int]string{{0, 0}: StateOK, {3, 0}: StateOK, {3, 1}: ReasonRefuses} {
 		s := Service{Ports: []Port{{Frontends: []Frontend{{Verdict: VerdictBalance}}, Endpoints: []Endpoint{
 			{Slot: new(int), Refused: refused[0]}, {Slot: new(int), Refused: refused[1]}, {Reason: "NotReady"},
 		}}}}

@@ -61,7 +61,7 @@ before notices, which may be intended. A Service that is not listed sends each n
 connection to any of its ready endpoints, whoever the client is. Problems of other objects
 and of nodes are listed, too. The reasons:
 
-` + findings.ReasonsHelp() + `
+` + nodestatus.ReasonsHelp() + `
 All namespaces are listed, or the one of -n. In a cluster, a SERVICE is one of the namespace of
 -n or of the kubeconfig, unless -A is given. Whether endpoints respond is observed for a
 moment (--observe), without sending anything: let clients try meanwhile. Resets are found
@@ -216,8 +216,8 @@ func (o Options) merge(ctx context.Context, c Cluster, from nodes.List, stdout, 
 // compareNodes corrects a finding about the selector of a Service if only some of the nodes that
 // answered have it: other nodes know endpoints, so the selector is not the cause.
 func compareNodes(m *findings.Merged, answered int) {
-	if m.Reason == findings.NoEndpoints && m.Field == findings.FieldSelector && len(m.Nodes) < answered {
-		m.Field, m.Kind, m.Text, m.Variants = "", findings.KindBehind, "", nil
+	if m.Reason == nodestatus.ReasonNoEndpoints && m.Field == nodestatus.FieldSelector && len(m.Nodes) < answered {
+		m.Field, m.Kind, m.Text, m.Variants = "", nodestatus.KindBehind, "", nil
 	}
 }
 

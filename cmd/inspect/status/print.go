@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
@@ -37,12 +36,12 @@ var fields = []field{
 		title: "REFUSED", help: "Service ports that the kernel refuses, objects that cannot be used, and\n" +
 			"             addresses and ports that another Service holds",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Refusals()) },
-		said: []string{findings.PortsRefused, findings.Unusable, findings.Conflicts},
+		said: []string{nodestatus.ReasonPortsRefused, nodestatus.ReasonUnusableObjects, nodestatus.ReasonConflicts},
 	},
 	{
 		title: "REPAIRS", help: "of tables that another program changed, since kube-vmap started",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Repairs.Count) },
-		said: []string{findings.Repaired},
+		said: []string{nodestatus.ReasonRepaired},
 	},
 	{
 		title: "OWNED", help: "IP families of the tables that no other program can change",
@@ -51,7 +50,7 @@ var fields = []field{
 	{
 		title: "WARNINGS", help: "and errors in the log, since kube-vmap started",
 		text: func(_ *Row, h *nodestatus.Health) string { return strconv.Itoa(h.Warnings.Count) },
-		said: []string{findings.Logged},
+		said: []string{nodestatus.ReasonLogged},
 	},
 	{
 		title: "RUNNING", help: "how long kube-vmap has been running", wide: true,

@@ -369,7 +369,7 @@ func TestRecordedDocumentsAreRead(t *testing.T) {
 		if web.State() != nodestatus.StateOK || d.EndpointText(web) != "1/1" || web.Ports[0].Endpoints[0].At() != "10.244.0.80:8080" {
 			t.Errorf("schema %d: %+v is %s", schema, web, web.State())
 		}
-		if gateway.State() != nodestatus.StateNoEndpoints || gateway.Ports[0].Frontends[1].At(gateway.Ports[0].Protocol) != "*:30977/sctp" {
+		if gateway.State() != nodestatus.ReasonNoEndpoints || gateway.Ports[0].Frontends[1].At(gateway.Ports[0].Protocol) != "*:30977/sctp" {
 			t.Errorf("schema %d: %+v is %s", schema, gateway, gateway.State())
 		}
 	}

@@ -46,7 +46,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 		b.addContested(w, d)
 		for _, f := range findings.Of(d) {
 			if b.isOfService(&f) && w.concerns(&f) && (w.holder == "" || f.Message == w.holder) &&
-				!(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == findings.Affinity) {
+				!(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == nodestatus.ReasonAffinity) {
 				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: b.sentence(&f)})
 			}
 		}
@@ -72,7 +72,7 @@ func (b *builder) isOfService(f *findings.Finding) bool {
 }
 
 // podReasons are the reasons of findings that the pods explain better.
-var podReasons = []string{findings.NoEndpoints, findings.NotReady, findings.NoPort}
+var podReasons = []string{nodestatus.ReasonNoEndpoints, nodestatus.ReasonNotReady, nodestatus.ReasonNoPort}
 
 // sentence returns the words about a finding, which name pods beside addresses.
 func (b *builder) sentence(f *findings.Finding) string {
@@ -107,7 +107,7 @@ func (w *Way) concerns(f *findings.Finding) bool {
 	_, value, _ := strings.Cut(f.Field, ": ")
 	other, err := netip.ParseAddr(value)
 	switch {
-	case f.Reason == findings.Stale, f.Severity == nodestatus.SeverityNotice && f.Name == "":
+	case f.Reason == nodestatus.ReasonStale, f.Severity == nodestatus.SeverityNotice && f.Name == "":
 		return false
 	case isOfPort && f.Name != "" && of != port, err == nil && other != answer.AddrPort(w.To).Addr():
 		return false
@@ -139,7 +139,7 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 	a := n.Answer
 	if a.Affinity != nil {
 		out = append(out, Cause{
-			Field: findings.FieldAffinity,
+			Field: nodestatus.FieldAffinity,
 			Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
 				time.Duration(a.Affinity.ExpiresSeconds)*time.Second),
 		})

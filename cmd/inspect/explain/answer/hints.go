@@ -36,7 +36,7 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 		if len(frontend.Sources) > 0 {
 			who = "only " + strings.Join(frontend.Sources, ", ")
 		}
-		h.add("%s may connect (%s)", who, findings.FieldSourceRanges)
+		h.add("%s may connect (%s)", who, nodestatus.FieldSourceRanges)
 		h.problems(service.Problems)
 	default:
 		h.ofPort(service, port, frontend)
@@ -147,7 +147,7 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
 		case port.Endpoints[i].Reason != "":
 			e := &port.Endpoints[i]
-			c.Reason, c.Because, c.Field = e.Reason, e.Reason, findings.FieldOf(s, e)
+			c.Reason, c.Because, c.Field = e.Reason, e.Reason, nodestatus.FieldOf(s, e)
 		}
 		return i >= 0
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/model"
@@ -374,11 +373,11 @@ const (
 func becauseField(reason, kind string) string {
 	switch {
 	case reason == reasonSourceRanges:
-		return findings.FieldSourceRanges
+		return nodestatus.FieldSourceRanges
 	case reason != reasonNoLocalEndpoint || kind == "":
 		return ""
 	case kind == model.KindClusterIP.String():
-		return findings.FieldInternalLocal
+		return nodestatus.FieldInternalLocal
 	}
-	return findings.FieldExternalLocal
+	return nodestatus.FieldExternalLocal
 }

@@ -140,7 +140,7 @@ func TestTablesThatNoPacketReachesProgramNothing(t *testing.T) {
 			tables, err := k.Read()
 			must(t, err)
 			damage(tables[f])
-			want := nodestatus.StateNotProgrammed
+			want := nodestatus.ReasonNotProgrammed
 			if name == "none" {
 				want = nodestatus.StateProgrammed
 			}

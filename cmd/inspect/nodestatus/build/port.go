@@ -60,11 +60,11 @@ func (b *portBuilder) rejected(considered []model.EndpointExplanation) string {
 	}
 	switch {
 	case has(model.ReasonNotReady):
-		return nodestatus.StateNotReady
+		return nodestatus.ReasonNotReady
 	case has(model.ReasonDrained):
-		return nodestatus.StateDrained
+		return nodestatus.ReasonDrained
 	}
-	return nodestatus.StateNoEndpoints
+	return nodestatus.ReasonNoEndpoints
 }
 
 // balancing returns the scheduler and the seconds of session affinity, as programmed or,

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -75,7 +74,7 @@ func (b *builder) conflicts() {
 }
 
 func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem {
-	return nodestatus.Problem{Object: object, Reason: reason, Text: findings.Text(reason, a), Field: field, Args: a}
+	return nodestatus.Problem{Object: object, Reason: reason, Text: nodestatus.Text(reason, a), Field: field, Args: a}
 }
 
 const maxMatches = 6
@@ -162,7 +161,7 @@ func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
 	}
 	// The controller skips a port whose target has no name in the pod.
-	field := findings.FieldOf(nil, &nodestatus.Endpoint{Reason: nodestatus.ReasonNoPort, Manual: !b.known.Selects})
+	field := nodestatus.FieldOf(nil, &nodestatus.Endpoint{Reason: nodestatus.ReasonNoPort, Manual: !b.known.Selects})
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
 	b.serviceBuilder.problems = append(b.serviceBuilder.problems,
 		problem("Service "+name.String(), nodestatus.ReasonNoPort, field, nodestatus.Args{

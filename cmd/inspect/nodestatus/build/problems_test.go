@@ -69,7 +69,7 @@ func TestProblemsOfOtherObjectsAreOfTheQueriedNamespace(t *testing.T) {
 	events := append(web(), slice("shop"), slice("other"), sync.SetProblem{Object: sync.Object{Kind: "ServiceCIDR", Name: "y"}, Err: errors.New("bad")},
 		sync.SetProblem{Object: sync.Object{Kind: "Service", Namespace: "shop", Name: "bad"}, Err: errors.New("is no Service")})
 	v := loop(t, events)
-	if bad := build.FromSnapshot(&v, nodestatus.Query{Name: "bad"}, then).Services; len(bad) != 1 || bad[0].State() != nodestatus.StateUnusable {
+	if bad := build.FromSnapshot(&v, nodestatus.Query{Name: "bad"}, then).Services; len(bad) != 1 || bad[0].State() != model.ProblemUnusable {
 		t.Errorf("a Service that cannot be read at all: %+v", bad)
 	}
 	for namespace, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestPortsTimesEndpointsAreBounded(t *testing.T) {
 			t.Errorf("brief: %t: %d problems, the last %q, %+v", brief, n, s.Problems[n-1].Text, s.EndpointCount())
 		}
 		for _, p := range s.Ports {
-			if !brief && (len(p.Endpoints) == 0 || len(p.Endpoints)+p.NotListed != endpoints) || p.Rejected != nodestatus.StateNoEndpoints {
+			if !brief && (len(p.Endpoints) == 0 || len(p.Endpoints)+p.NotListed != endpoints) || p.Rejected != nodestatus.ReasonNoEndpoints {
 				t.Fatalf("port %s has %d endpoints, %s", p.Name, len(p.Endpoints), p.Rejected)
 			}
 		}
@@ -139,7 +139,7 @@ func TestServiceOverTheBudgetIsNoLongerDocument(t *testing.T) {
 	for _, p := range s.Ports {
 		listed += len(p.Endpoints)
 	}
-	if limit := 10_000 + endpoints + ports; listed > limit || s.State() != nodestatus.StateUnusable || s.EndpointCount().All != endpoints {
+	if limit := 10_000 + endpoints + ports; listed > limit || s.State() != model.ProblemUnusable || s.EndpointCount().All != endpoints {
 		t.Errorf("%d endpoints are listed, want %d at most; %s, %+v", listed, limit, s.State(), s.EndpointCount())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 )
 
 // fakeNodes are nodes that answer after a time.
@@ -295,9 +296,9 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 	f := newFake(5)
 	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		out := tallyOf(1, asked)
-		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: "cart", State: nodestatus.StateNoEndpoints})
+		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: "cart", State: nodestatus.ReasonNoEndpoints})
 		if name == "node-3" {
-			out.Services[0].State, out.Services[0].Problem = nodestatus.StateRefused, "refused by the kernel"
+			out.Services[0].State, out.Services[0].Problem = model.ProblemRefused, "refused by the kernel"
 		}
 		return out, nil
 	}
@@ -306,7 +307,7 @@ func TestProblemsOfNodesAreMerged(t *testing.T) {
 		if len(o.Problems) != 2 || o.Problems[0].Count != 5 || o.Problems[0].Name != "cart" || o.Problems[0].Text == "" {
 			t.Fatalf("the problems are %+v", o.Problems)
 		}
-		if p := o.Problems[1]; p.Reason != nodestatus.StateRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
+		if p := o.Problems[1]; p.Reason != model.ProblemRefused || !slices.Equal(p.Nodes, []string{"node-3"}) || p.Text != "refused by the kernel" {
 			t.Errorf("the other one is %+v", p)
 		}
 		for _, n := range o.Nodes {
@@ -341,11 +342,11 @@ func TestProblemsAreOrderedAndListedOnce(t *testing.T) {
 		n.tally.Ready, n.tally.Problems = true, tally
 		return n
 	}
-	unready := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: findings.NotReady}
+	unready := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service shop/web", Namespace: "shop", Name: "web", Reason: nodestatus.ReasonNotReady}
 	taken := findings.Finding{Severity: nodestatus.SeverityProblem, Object: "Service a/a:http", Namespace: "a", Name: "a", Reason: "AddressConflict", Field: "spec.externalIPs", Text: "taken"}
 	notice, problem := taken, taken
-	notice.Severity, notice.Reason = nodestatus.SeverityNotice, findings.Silent
-	problem.Reason = findings.Silent
+	notice.Severity, notice.Reason = nodestatus.SeverityNotice, nodestatus.ReasonSilent
+	problem.Reason = nodestatus.ReasonSilent
 	all := merge(
 		answered("node-1", []nodestatus.Problem{{Object: taken.Object, Reason: taken.Reason, Text: taken.Text}}, unready, taken, notice),
 		answered("node-2", nil, problem), &node{Node: nodes.Node{Name: "node-3", Missing: true, Why: "no pod is on node-3"}},
@@ -372,7 +373,7 @@ func TestFindingsEndWithAnError(t *testing.T) {
 		if asked++; asked > 1 {
 			return nil, errors.New("an older version has no such command")
 		}
-		return []findings.Finding{{Severity: nodestatus.SeverityProblem, Object: "Service shop/old", Namespace: "shop", Name: "old", Reason: findings.Refuses}}, nil
+		return []findings.Finding{{Severity: nodestatus.SeverityProblem, Object: "Service shop/old", Namespace: "shop", Name: "old", Reason: nodestatus.ReasonRefuses}}, nil
 	}
 	for after, want := range map[time.Duration]int{10 * time.Second: 1, 5 * time.Minute: 0} {
 		asked = 0
@@ -413,7 +414,7 @@ func TestServicesThatNoNodeReportsAreForgotten(t *testing.T) {
 	f := newFake(2)
 	f.tally = func(name string, asked int) (*nodestatus.Tally, error) {
 		out := tallyOf(uint64(asked), asked)
-		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: nodestatus.StateNoEndpoints})
+		out.Services = append(out.Services, nodestatus.TallyLine{Namespace: "shop", Name: fmt.Sprint(name, "-", asked), State: nodestatus.ReasonNoEndpoints})
 		return out, nil
 	}
 	watch(t, f, time.Hour, time.Hour, func(c *Cluster) {

@@ -126,14 +126,14 @@ func (n *node) problems() (out []findings.Finding) {
 	out = append(out, n.findings...)
 	for _, p := range n.tally.Problems {
 		if !known[[2]string{p.Object, p.Reason}] {
-			out = append(out, findings.Finding{Severity: p.Severity(), Object: p.Object, Reason: p.Reason, Text: p.Text})
+			out = append(out, findings.Finding{Severity: nodestatus.SeverityOf(p.Reason), Object: p.Object, Reason: p.Reason, Text: p.Text})
 		}
 	}
 	for k, s := range n.tallied {
 		if !known[[2]string{k.namespace, k.name}] {
 			out = append(out, findings.Finding{
 				Severity: s.severity, Object: "Service " + k.namespace + "/" + k.name, Namespace: k.namespace, Name: k.name,
-				Reason: s.name, Text: cmp.Or(s.problem, nodestatus.StateTexts[s.name]),
+				Reason: s.name, Text: cmp.Or(s.problem, nodestatus.StateText(s.name)),
 			})
 		}
 	}

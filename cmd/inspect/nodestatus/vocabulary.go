@@ -1,0 +1,98 @@
+package nodestatus
+
+// Reasons of findings, problems and states of Services, in addition to those of events, which
+// package model has: one word for one thing, in all commands and on all pages. The table has their
+// meanings.
+const (
+	ReasonNotProgrammed  = "NotProgrammed"
+	ReasonNoPort         = "NoPort"
+	ReasonNoEndpoints    = "NoEndpoints"
+	ReasonNotReady       = "NotReady"
+	ReasonDrained        = "Drained"
+	ReasonHeld           = "Held"
+	ReasonNoneLocal      = "NoneLocal"
+	ReasonRefuses        = "Refuses"
+	ReasonOtherProxy     = "OtherProxy"
+	ReasonReturned       = "Returned"
+	ReasonUncertain      = "Uncertain"
+	ReasonUnread         = "Unread"
+	ReasonNode           = "Node" // the kind is the reason of a finding about the node's own work
+	ReasonNotCounted     = "NotCounted"
+	ReasonFallback       = "Fallback"
+	ReasonSilent         = "Silent"
+	ReasonLocalPolicy    = "LocalPolicy"
+	ReasonHints          = "Hints"
+	ReasonSourceRanges   = "SourceRanges"
+	ReasonAffinity       = "Affinity"
+	ReasonScheduler      = "Scheduler"
+	ReasonWeights        = "Weights"
+	ReasonStandBy        = "StandBy"
+	ReasonBusy           = "Busy"
+	ReasonPublishedEarly = "PublishedEarly"
+	ReasonProbation      = "Probation"
+	ReasonStale          = "Stale"
+	// Of endpoints only: an unresponsive one gets no new connections, and one that is in no
+	// EndpointSlice has open ones. The latter is not counted among the endpoints of a Service.
+	ReasonAvoided = "Avoided"
+	ReasonGone    = "Gone"
+	// Of the node's own work.
+	ReasonSyncFails             = "SyncFails"
+	ReasonOverdue               = "Overdue"
+	ReasonNotCompared           = "NotCompared"
+	ReasonNothingYet            = "NothingYet"
+	ReasonPortsRefused          = "PortsRefused"
+	ReasonTableState            = "TableState"
+	ReasonNotFollowing          = "NotFollowing"
+	ReasonForwarding            = "Forwarding"
+	ReasonForwardRules          = "ForwardRules"
+	ReasonTracking              = "TrackingFull"
+	ReasonDemand                = "DemandNotReported"
+	ReasonFastPathOff           = "FastPathOff"
+	ReasonRepaired              = "Repaired"
+	ReasonUnusableObjects       = "UnusableObjects"
+	ReasonConflicts             = "Conflicts"
+	ReasonLogged                = "Logged"
+	ReasonChecksLate            = "ChecksLate"
+	ReasonUnresponsiveEndpoints = "UnresponsiveEndpoints"
+	ReasonClientsWait           = "ClientsWait"
+
+	// StateOK and StateProgrammed are no reasons. The latter is in documents from the kernel, which
+	// does not know objects, conflicts and what is missing.
+	StateOK         = "OK"
+	StateProgrammed = "Programmed"
+)
+
+// Kinds of findings whose reason has several sentences. Others are a scheduler, the reason of
+// endpoints, or that of a finding about the node's own work.
+const (
+	KindBehind       = "Behind"       // NoEndpoints, although other nodes know some
+	KindNoSelector   = "NoSelector"   // NoEndpoints, and the Service has no selector
+	KindSome         = "SomeLackPort" // NoPort, but not all
+	KindUDP          = "SilentUDP"
+	KindAvoided      = "Avoided" // EndpointUnresponsive, and it gets no new connections
+	KindShare        = "CounterShare"
+	KindProbesWorked = "ProbesWorked" // EndpointPossiblyUnresponsive, and probes had replies before
+)
+
+// Severities, the worst last. A notice may be intended: on a node without endpoints of a Service,
+// its Local policy drops external traffic. A Service of which a part is not served has a problem.
+const (
+	SeverityOK      = "OK"
+	SeverityNotice  = "Notice"
+	SeverityProblem = "Problem"
+)
+
+// Severities returns all severities.
+func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
+
+// A severity is the usual one of a reason, and the title in [ReasonsHelp].
+type severity struct{ usual, title string }
+
+var (
+	ok             = severity{SeverityOK, ""}
+	problem        = severity{SeverityProblem, "Problem"}
+	mostlyProblem  = severity{SeverityProblem, "Problem or Notice"}
+	mostlyNotice   = severity{SeverityNotice, "Problem or Notice"}
+	notice         = severity{SeverityNotice, "Notice (it may be intended)"}
+	severityTitles = []string{problem.title, mostlyProblem.title, notice.title}
+)
