@@ -1,12 +1,31 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 )
+
+func TestEachPartHasItsOwnHandle(t *testing.T) {
+	k, err := kernel.Open(kernel.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, seen := handles{shared: k}, map[*kernel.Kernel]bool{k: true}
+	for range 20 {
+		seen[h.take()] = true
+	}
+	if len(seen) != 21 || h.err != nil {
+		t.Errorf("%d handles, %v", len(seen), h.err)
+	}
+	if err := errors.Join(h.close(), k.Close()); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestStatesOfTables(t *testing.T) {
 	table := func(change func(*nft.Table)) *nft.Table {

@@ -57,16 +57,26 @@ type proxy struct {
 }
 
 // handles are handles of the kernel, each of which only one goroutine may use.
-type handles struct{ unused []*kernel.Kernel }
+type handles struct {
+	shared *kernel.Kernel
+	open   []*kernel.Kernel
+	err    error // of those that could not be opened
+}
 
-// maxHandles is how many parts use one, with all options.
-const maxHandles = 9
-
-// take returns a handle that no other part has.
+// take opens a handle that no other part has, until close.
 func (h *handles) take() *kernel.Kernel {
-	last := len(h.unused) - 1
-	defer func() { h.unused = h.unused[:last] }()
-	return h.unused[last]
+	handle, err := h.shared.Share()
+	if h.err = errors.Join(h.err, err); err == nil {
+		h.open = append(h.open, handle)
+	}
+	return handle
+}
+
+func (h *handles) close() (err error) {
+	for _, handle := range h.open {
+		err = errors.Join(err, handle.Close())
+	}
+	return err
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
@@ -118,16 +128,10 @@ func (p *proxy) findAPIServer(ctx context.Context, client *cluster.Client) {
 	}
 }
 
-// run opens the handles and runs all tasks until ctx ends, which is no error. The rules stay.
+// run runs all tasks until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
-	for range maxHandles {
-		handle, e := k.Share()
-		if e != nil {
-			return e
-		}
-		defer func() { err = errors.Join(err, handle.Close()) }()
-		p.handles.unused = append(p.handles.unused, handle)
-	}
+	p.handles.shared = k
+	defer func() { err = errors.Join(err, p.handles.close()) }()
 	p.takeover = p.newTakeover()
 	return p.runTasks(ctx, k)
 }
@@ -155,7 +159,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.tasks = append(p.tasks, p.paths.Run)
 	m.AddPathChecks(pathcheck.States, p.paths.count)
 	servers, err := p.servers(h, m, loop)
-	if err != nil {
+	if err = errors.Join(err, p.handles.err); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
