@@ -152,7 +152,6 @@ func (l *Loop) logResult(r Result) {
 func (l *Loop) observe(r Result, start time.Time) {
 	d := l.desired
 	r.Took = time.Since(start)
-	r.Triggered = d.takeTriggers()
 	r.Services = d.services.Len()
 	r.Endpoints = l.rules.Endpoints()
 	r.QuarantinedPorts = l.quarantine.len()

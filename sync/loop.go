@@ -223,6 +223,7 @@ func (l *Loop) sync() bool {
 		l.log.Info("released Service port", "service", port)
 	}
 	l.quarantine.schedule()
+	r.Triggered = l.desired.takeTriggers()
 	l.observe(r, start)
 	if l.drift.mustCompareAgain() {
 		l.forgetRules()
