@@ -103,7 +103,7 @@
 //	names                          names of chains and sets, and back
 //	element, compile               a frontend as elements; frontend_elements: those it does not share
 //	elementref                     elements that are made when they are encoded
-//	slots, spread                  endpoints keep their slots, as many as they have shares
+//	slots                          endpoints keep their slots, as many as they have shares
 //	numbers                        the numbers of endpoints that clients are assigned to
 //	ruleset, plan, grow            the state, a change of it, sets that are too small
 //	frontends, collect             the whole state, in order; its elements
