@@ -41,7 +41,9 @@ func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, remainin
 		var public string
 		var err error
 		if pair, public, err = p.certificate(ctx); err == nil {
-			remaining, err = p.update(ctx, map[string]string{demand.CAFile: public, demand.ServiceFile: p.namespace + "/" + objectName})
+			remaining, err = p.update(ctx, map[string]string{
+				demand.CAFile: public, demand.ServiceFile: p.namespace + "/" + objectName,
+			})
 		}
 		if err != nil {
 			p.log.Warn("certificate not published", "err", err)
