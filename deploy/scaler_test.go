@@ -42,7 +42,7 @@ func TestScalerPermissions(t *testing.T) {
 	decode(t, "scaler/role.yaml", &own)
 	for _, c := range []struct{ got, want []rbacv1.PolicyRule }{
 		{everywhere.Rules, []rbacv1.PolicyRule{
-			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+			{NonResourceURLs: []string{"/openid/v1/jwks"}, Verbs: []string{"get"}},
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
 		}},
 		{own.Rules, []rbacv1.PolicyRule{

@@ -54,6 +54,7 @@ type reported struct {
 type request struct {
 	demands *demands
 	node    string
+	stop    func() // ends it
 }
 
 func newDemands() *demands {
@@ -112,13 +113,15 @@ func (d *demands) watch(s model.ServiceName) (signals <-chan struct{}, stop func
 	}
 }
 
-// begin returns a new request of a node, which takes the place of earlier ones.
-func (d *demands) begin(name string) *request {
+// begin returns a new request of a node, which takes the place of the earlier one. stop ends it.
+func (d *demands) begin(name string, stop func()) *request {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := &request{d, name}
-	if d.nodes[name] == nil {
+	r := &request{d, name, stop}
+	if n := d.nodes[name]; n == nil {
 		d.nodes[name] = &node{services: map[model.ServiceName]reported{}}
+	} else {
+		n.last.stop()
 	}
 	d.nodes[name].last = r
 	d.open++

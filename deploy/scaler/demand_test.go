@@ -45,7 +45,7 @@ func TestDemandOfNodes(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		one, two := d.begin("one"), d.begin("two")
+		one, two := d.begin("one", func() {}), d.begin("two", func() {})
 		report(one, clientsOf(3, true, true))
 		expect("clients wait", 3, true)
 		report(one, clientsOf(5, false, false))
@@ -57,7 +57,7 @@ func TestDemandOfNodes(t *testing.T) {
 		report(two, clientsOf(-1, false, false))
 		expect("none at another node", 5, false)
 
-		again := d.begin("one")
+		again := d.begin("one", func() {})
 		one.end()
 		if err := one.report(clientsOf(0, false, false)); !errors.Is(err, errReplaced) {
 			t.Errorf("report of an earlier request: %v", err)
@@ -109,7 +109,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 		}
 		d.unsettle(settleTime)
 		began = time.Now()
-		if err := d.begin("one").report(clientsOf(1, true, false)); err != nil {
+		if err := d.begin("one", func() {}).report(clientsOf(1, true, false)); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.await(t.Context(), web); n != 1 || err != nil || time.Since(began) > 0 {
@@ -121,7 +121,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 func TestInvalidReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDemands()
-		r := d.begin("one")
+		r := d.begin("one", func() {})
 		for _, s := range []demand.Service{
 			{Namespace: strings.Repeat("n", maxName+1), Name: "web", Clients: 1}, {Namespace: "shop", Name: strings.Repeat("w", maxName+1), Clients: 1},
 		} {
@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 		d.register(registry)
 		_, stop := d.watch(web)
 		defer stop()
-		if err := d.begin("one").report(clientsOf(3, true, true)); err != nil {
+		if err := d.begin("one", func() {}).report(clientsOf(3, true, true)); err != nil {
 			t.Fatal(err)
 		}
 		families, err := registry.Gather()

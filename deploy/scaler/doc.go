@@ -4,11 +4,12 @@
 //	nodes (package demand) --TLS--> reports.go --> demand.go --> keda.go --gRPC--> KEDA
 //
 //	reports.go      receives what nodes report, and checks who sends it
+//	endpoint.go     checks that nodes report here
 //	demand.go       adds up the demand of all nodes
 //	keda.go         responds to KEDA, and signals that clients wait
 //	services.go     checks that the Service of a trigger scales to zero
 //	certificate.go  publishes the certificate that nodes expect
 //
-// It keeps nothing but the certificate. Until nodes have had the time to report, after a restart or with a
-// new certificate, KEDA's requests about a Service without demand fail.
+// It keeps nothing but the certificate. While nodes may not have reported, as after a restart, with a new
+// certificate or a successor, KEDA's requests about a Service without demand fail.
 package main

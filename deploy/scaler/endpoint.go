@@ -22,9 +22,10 @@ const endpointPeriod = 2 * time.Second
 // An endpoint checks that nodes report to this Pod, and to no other. After the control plane has lost a
 // node, a successor may run elsewhere while KEDA is still connected to this program.
 type endpoint struct {
-	api     v1.EndpointSliceInterface
-	demands *demands
-	log     *slog.Logger
+	readKeys func(context.Context) error // without which it accepts no token
+	api      v1.EndpointSliceInterface
+	demands  *demands
+	log      *slog.Logger
 }
 
 // run checks until ctx ends. While nodes may report elsewhere, demand is not known. If they do, after they
@@ -32,11 +33,9 @@ type endpoint struct {
 func (e *endpoint) run(ctx context.Context) error {
 	var last time.Time // when nodes reported here
 	logged := rate.Sometimes{Interval: logInterval}
-	for {
+	for ctx.Err() == nil {
 		err := e.check(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err == nil:
 			last = time.Now()
 		case !last.IsZero() && time.Since(last) >= settleTime:
@@ -50,6 +49,7 @@ func (e *endpoint) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	return nil
 }
 
 // check returns why nodes may report elsewhere.
@@ -58,7 +58,7 @@ func (e *endpoint) check(ctx context.Context) error {
 	defer cancel()
 	list, err := e.api.List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + objectName})
 	own, failed := net.InterfaceAddrs()
-	if err := cmp.Or(err, failed); err != nil {
+	if err := cmp.Or(err, failed, e.readKeys(ctx)); err != nil {
 		return fmt.Errorf("nodes may report to another Pod: %w", err)
 	}
 	reason := fmt.Errorf("nodes cannot report: Service %s has no ready endpoint", objectName)

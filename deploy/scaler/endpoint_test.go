@@ -33,20 +33,22 @@ func (s endpointSlices) List(context.Context, metav1.ListOptions) (*discoveryv1.
 	return list, nil
 }
 
-// TestDemandIsUnknownElsewhere has a program to which nodes report, until they may not any more. An address
+// TestDemandIsUnknownElsewhere has a program to which nodes report, until they may not. An address
 // of this program is one on loopback.
 func TestDemandIsUnknownElsewhere(t *testing.T) {
 	const own, own6, other, other6 = "127.0.0.1", "::1", "192.0.2.1", "2001:db8::1"
 	for what, test := range map[string]struct {
-		later []string
-		err   string
+		later  []string
+		noKeys error
+		err    string
 	}{
-		"still here":    {[]string{own, own6}, ""},
-		"one family":    {[]string{own6}, ""},
-		"lost its node": {[]string{}, "no ready endpoint"},
-		"a successor":   {[]string{other6}, "to another Pod, " + other6},
-		"two scalers":   {[]string{own, other}, "to another Pod, " + other},
-		"lost the API":  {nil, "is away"},
+		"still here":    {[]string{own, own6}, nil, ""},
+		"one family":    {[]string{own6}, nil, ""},
+		"lost its node": {[]string{}, nil, "no ready endpoint"},
+		"a successor":   {[]string{other6}, nil, "to another Pod, " + other6},
+		"two scalers":   {[]string{own, other}, nil, "to another Pod, " + other},
+		"lost the API":  {nil, nil, "is away"},
+		"no keys":       {[]string{own}, errors.New("refused"), "refused"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d, began := newDemands(), time.Now()
@@ -57,13 +59,15 @@ func TestDemandIsUnknownElsewhere(t *testing.T) {
 				_, err := d.await(ctx, web)
 				return err == nil
 			}
-			e := &endpoint{endpointSlices{ready: func() []string {
+			noKeys := error(nil)
+			e := &endpoint{func(context.Context) error { return noKeys }, endpointSlices{ready: func() []string {
 				switch after := time.Since(began); {
 				case after < time.Minute:
 					return []string{other} // its predecessor
 				case after < 2*time.Minute:
 					return []string{own, own6}
 				}
+				noKeys = test.noKeys
 				return test.later
 			}}, d, slog.New(slog.DiscardHandler)}
 			ctx, cancel := context.WithDeadline(t.Context(), began.Add(3*time.Minute))
@@ -74,7 +78,9 @@ func TestDemandIsUnknownElsewhere(t *testing.T) {
 				after time.Duration
 				known bool
 			}{
-				{50 * time.Second, false}, {time.Minute + settleTime - endpointPeriod, false}, {time.Minute + settleTime + endpointPeriod, true},
+				{50 * time.Second, false},
+				{time.Minute + settleTime - endpointPeriod, false},
+				{time.Minute + settleTime + endpointPeriod, true},
 				{2*time.Minute + endpointPeriod + 1, test.err == ""},
 			} {
 				<-time.After(time.Until(began.Add(at.after)))

@@ -83,7 +83,7 @@ func TestKEDAReceivesSignals(t *testing.T) {
 		}
 	}
 	expect(0)
-	r := d.begin("one")
+	r := d.begin("one", func() {})
 	for _, n := range []int{3, 7, 0, 1} {
 		if err := r.report(clientsOf(n, n > 0, true)); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
@@ -82,7 +81,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format=%s: must be text or json", o.logFormat)
 }
 
-// Requests to the API server, a second and in a burst: a token's check is the most frequent.
+// Requests to the API server, a second and in a burst: checks of Services are the most frequent.
 const apiQPS, apiBurst = 50, 100
 
 // run serves until ctx ends, which is not an error.
@@ -104,10 +103,6 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auth, err := authenticationv1.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	discovery, err := discoveryv1.NewForConfig(config)
 	if err != nil {
 		return err
@@ -121,7 +116,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	log.Info("starting", "version", version)
 	d := newDemands()
-	reports := newReports(d, auth.TokenReviews(), o.reporter, log)
+	reports := newReports(d, o.reporter, log)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.register(registry)
@@ -136,7 +131,8 @@ func (o *options) run(ctx context.Context) error {
 		}
 		d.unsettle(max(settleTime, remaining))
 		close(ready)
-		e := endpoint{discovery.EndpointSlices(o.namespace), d, log}
+		readKeys := func(ctx context.Context) error { return reports.readKeys(ctx, core.RESTClient()) }
+		e := endpoint{readKeys, discovery.EndpointSlices(o.namespace), d, log}
 		group.Go(func() error { return e.run(ctx) })
 		return reports.serve(ctx, listeners[0], pair)
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,68 +11,64 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/lru"
+	"k8s.io/client-go/rest"
 
 	"kube-vmap/sync/follow/demand"
+	"kube-vmap/sync/follow/listen"
 )
 
 const (
 	// lineTimeout is how long a node may send nothing.
 	lineTimeout = 3 * demand.Refresh
-	// reviewPeriod is the time between checks of a token while its request goes on.
-	reviewPeriod = 10 * time.Minute
-	// reviewTimeout limits a check. A node that must try again does so within settleTime.
-	reviewTimeout = settleTime / 2
-	// An address may send a request per reviewInterval, after reviewBurst: each causes a
-	// request to the API server. maxAddresses limits the memory.
-	reviewInterval, reviewBurst = time.Second, 10
-	maxAddresses                = 10_000
+	// maxStrangers limits connections before they have sent the token of a node. One more closes the
+	// oldest. All nodes that Kubernetes supports may connect together.
+	maxStrangers = 5000
 	// logInterval is the least time between log messages about refused requests.
 	logInterval = time.Minute
 )
 
-// Claims of a token that is bound to a Pod (KEP-4193).
-const (
-	claimNode = "authentication.kubernetes.io/node-name"
-	claimPod  = "authentication.kubernetes.io/pod-name"
-)
+// claims are what a token says (KEP-1205, KEP-4193).
+type claims struct {
+	jwt.Claims
+	Kubernetes struct {
+		Node boundObject `json:"node"`
+		Pod  boundObject `json:"pod"`
+	} `json:"kubernetes.io"`
+}
 
-// reviewer checks tokens; the API server does.
-type reviewer interface {
-	Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+type boundObject struct {
+	Name string `json:"name"`
 }
 
 // reports receives what nodes report.
 type reports struct {
 	demands  *demands
-	reviewer reviewer
-	reporter string // the user who may report
+	keys     atomic.Pointer[jose.JSONWebKeySet] // of the API server
+	reporter string                             // the user who may report
+	limit    *listen.ConnLimit                  // of strangers
 	log      *slog.Logger
 	refused  prometheus.Counter
-	period   time.Duration // reviewPeriod
-
-	mu     sync.Mutex
-	limits *lru.Cache // *rate.Limiter by address
-	logged rate.Sometimes
+	logged   rate.Sometimes
 }
 
-func newReports(d *demands, r reviewer, reporter string, log *slog.Logger) *reports {
-	return &reports{
-		demands: d, reviewer: r, reporter: reporter, log: log, period: reviewPeriod,
+func newReports(d *demands, reporter string, log *slog.Logger) *reports {
+	r := &reports{
+		demands: d, reporter: reporter, limit: listen.NewConnLimit(maxStrangers), log: log,
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "kubevmap_scaler_refused_total", Help: "Requests of nodes, or others, that were refused.",
 		}),
-		limits: lru.New(maxAddresses), logged: rate.Sometimes{Interval: logInterval},
+		logged: rate.Sometimes{Interval: logInterval},
 	}
+	r.keys.Store(&jose.JSONWebKeySet{})
+	return r
 }
 
 // serve serves until ctx ends. Requests end then, and nodes send them again.
@@ -83,10 +80,16 @@ func (r *reports) serve(ctx context.Context, l net.Listener, pair tls.Certificat
 		Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connection{}, c.(*tls.Conn).NetConn())
+		},
 	}
 	server.SetKeepAlivesEnabled(false) // no connection without a request
-	return serveHTTP(ctx, tls.NewListener(l, config), server)
+	return serveHTTP(ctx, tls.NewListener(r.limit.Listener(l), config), server)
 }
+
+// connection is the key of a request's context for its connection.
+type connection struct{}
 
 // A refusal is why a request is refused, with the HTTP status.
 type refusal struct {
@@ -101,7 +104,7 @@ func (r *refusal) Error() string { return r.reason }
 func (r *reports) receive(w http.ResponseWriter, req *http.Request) {
 	control := http.NewResponseController(w)
 	defer control.SetReadDeadline(time.Now()) //nolint:errcheck // what remains of the body is not read
-	token, node, err := r.authenticate(req)
+	node, expiry, err := r.authenticate(req)
 	if err == nil { // the response begins before the body ends
 		err = errors.Join(control.EnableFullDuplex(), control.Flush())
 	}
@@ -112,7 +115,7 @@ func (r *reports) receive(w http.ResponseWriter, req *http.Request) {
 		r.logged.Do(func() { r.log.Warn("request refused", "from", req.RemoteAddr, "err", err) })
 		http.Error(w, err.Error(), refused.status)
 	case err == nil:
-		err = r.read(req, control, token, node)
+		err = r.read(req, control, node, expiry)
 		r.log.Debug("request ended", "node", node, "err", err)
 		if err != nil {
 			_, _ = fmt.Fprint(w, err)
@@ -120,13 +123,13 @@ func (r *reports) receive(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// read reads a request until the token expires, or this program ends.
-func (r *reports) read(req *http.Request, control *http.ResponseController, token, node string) error {
-	reviewed := time.Now()
-	request := r.demands.begin(node)
+// read reads a request until the token expires, the node sends another request, or this program ends.
+func (r *reports) read(req *http.Request, control *http.ResponseController, node string, expiry time.Time) error {
+	ctx, cancel := context.WithDeadline(req.Context(), expiry)
+	defer cancel()
+	request := r.demands.begin(node, cancel)
 	defer request.end()
 	r.log.Debug("request begins", "node", node)
-	ctx := req.Context()
 	defer context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Now()) })()
 	lines := bufio.NewScanner(req.Body)
 	lines.Buffer(nil, demand.MaxLine)
@@ -134,7 +137,8 @@ func (r *reports) read(req *http.Request, control *http.ResponseController, toke
 		if err := control.SetReadDeadline(time.Now().Add(lineTimeout)); err != nil {
 			return err
 		}
-		if ctx.Err() != nil || !lines.Scan() { // ctx may have ended before the deadline was set
+		// ctx may have ended before the deadline was set, and the last line before it was complete.
+		if ctx.Err() != nil || !lines.Scan() || lines.Err() != nil {
 			break
 		}
 		var report demand.Report
@@ -145,76 +149,53 @@ func (r *reports) read(req *http.Request, control *http.ResponseController, toke
 			return err
 		}
 		r.log.Debug("demand", "node", node, "services", len(report.Services), "complete", report.Complete)
-		if time.Since(reviewed) < r.period {
-			continue
-		}
-		if _, err := r.review(ctx, token); isFinal(err) {
-			return nil // the next request has another token
-		}
-		reviewed = time.Now()
 	}
 	if ctx.Err() != nil {
-		return nil // this program ends
+		return nil // the node has another token, or its next request another connection
 	}
 	return lines.Err()
 }
 
-// isFinal reports whether a token is not valid; of others the API server has not said it.
-func isFinal(err error) bool {
-	var refused *refusal
-	return errors.As(err, &refused) && refused.status != http.StatusServiceUnavailable
-}
-
-// authenticate returns the token of a request, and the node that has sent it.
-func (r *reports) authenticate(req *http.Request) (token, node string, err error) {
+// authenticate returns the node that has sent a request, and when its token expires. It verifies the
+// signature of the API server, so requests of strangers neither reach that nor use up a limit of nodes.
+func (r *reports) authenticate(req *http.Request) (node string, expiry time.Time, err error) {
 	token, isBearer := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !isBearer {
-		return "", "", &refusal{http.StatusUnauthorized, "no token"}
+		return "", expiry, &refusal{http.StatusUnauthorized, "no token"}
 	}
-	addr, _, _ := net.SplitHostPort(req.RemoteAddr)
-	if !r.limit(addr).Allow() {
-		return "", "", &refusal{http.StatusTooManyRequests, "too many requests from this address"}
+	var c claims
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
+	if err == nil {
+		err = parsed.Claims(r.keys.Load(), &c)
 	}
-	node, err = r.review(req.Context(), token)
-	return token, node, err
-}
-
-// limit returns the limit of requests from an address.
-func (r *reports) limit(addr string) *rate.Limiter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l, known := r.limits.Get(addr); known {
-		return l.(*rate.Limiter)
+	if err != nil || c.Expiry == nil || !c.Audience.Contains(demand.Audience) {
+		return "", expiry, &refusal{http.StatusUnauthorized, fmt.Sprintf("invalid token, or for another audience: %v", err)}
 	}
-	l := rate.NewLimiter(rate.Every(reviewInterval), reviewBurst)
-	r.limits.Add(addr, l)
-	return l
-}
-
-// review has the API server check a token, and returns the node that it is bound to.
-func (r *reports) review(ctx context.Context, token string) (node string, err error) {
-	timed, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	review, err := r.reviewer.Create(timed, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{demand.Audience}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		if ctx.Err() == nil { // others than nodes may end their requests early
-			r.demands.unsettle(settleTime)
-		}
-		return "", &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the API server cannot check the token: %v", err)}
-	}
-	user := review.Status.User
+	expiry, node = c.Expiry.Time(), cmp.Or(c.Kubernetes.Node.Name, c.Kubernetes.Pod.Name)
 	switch {
-	case !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, demand.Audience):
-		return "", &refusal{http.StatusUnauthorized, "invalid token: " + review.Status.Error}
-	case user.Username != r.reporter:
-		return "", &refusal{http.StatusForbidden, user.Username + " may not report demand, " + r.reporter + " may"}
+	case c.Subject != r.reporter:
+		return "", expiry, &refusal{http.StatusForbidden, c.Subject + " may not report demand, " + r.reporter + " may"}
+	case node == "":
+		return "", expiry, &refusal{http.StatusForbidden, "the token is not bound to a Pod"}
+	case !time.Now().Before(expiry): // the kubelet has not replaced it
+		r.demands.unsettle(settleTime)
+		return "", expiry, &refusal{http.StatusUnauthorized, "the token has expired at " + expiry.String()}
 	}
-	for _, claim := range [...]string{claimNode, claimPod} {
-		if names := user.Extra[claim]; len(names) == 1 {
-			return names[0], nil
-		}
+	conn, _ := req.Context().Value(connection{}).(net.Conn)
+	listen.Exempt(conn)
+	return node, expiry, nil
+}
+
+// readKeys reads the keys by which the API server signs tokens (KEP-1393).
+func (r *reports) readKeys(ctx context.Context, api rest.Interface) error {
+	text, err := api.Get().AbsPath("/openid/v1/jwks").DoRaw(ctx)
+	keys := &jose.JSONWebKeySet{}
+	if err == nil {
+		err = json.Unmarshal(text, keys)
 	}
-	return "", &refusal{http.StatusForbidden, "the token is not bound to a Pod"}
+	if err != nil {
+		return fmt.Errorf("keys of the API server: %w", err)
+	}
+	r.keys.Store(keys)
+	return nil
 }

@@ -2,81 +2,93 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"kube-vmap/model"
 	"kube-vmap/sync/follow/demand"
+	"kube-vmap/sync/follow/listen"
 )
+
+const maxTestStrangers = 8
 
 const reporter = "system:serviceaccount:kube-system:kube-vmap"
 
-// An apiServer reviews tokens of the form "user/node".
-type apiServer struct {
-	mu      sync.Mutex
-	err     error
-	expired bool
-	reviews int
-	done    chan struct{} // delivers after each review, if it is not nil
+// An apiServer signs tokens.
+type apiServer struct{ key *ecdsa.PrivateKey }
+
+func newAPIServer(t *testing.T) *apiServer {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	return &apiServer{key}
 }
 
-// Create implements [reviewer].
-func (a *apiServer) Create(
-	ctx context.Context, r *authenticationv1.TokenReview, _ metav1.CreateOptions,
-) (*authenticationv1.TokenReview, error) {
-	if r.Spec.Token == "hangs" {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.reviews++
-	if a.done != nil {
-		a.done <- struct{}{}
-	}
-	user, node, valid := strings.Cut(r.Spec.Token, "/")
-	r.Status = authenticationv1.TokenReviewStatus{
-		Authenticated: valid && !a.expired, Audiences: r.Spec.Audiences, User: authenticationv1.UserInfo{Username: user},
-	}
-	if node != "" {
-		r.Status.User.Extra = map[string]authenticationv1.ExtraValue{claimNode: {node}}
-	}
-	return r, a.err
+// keys are what it publishes.
+func (a *apiServer) keys() *jose.JSONWebKeySet {
+	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: a.key.Public(), KeyID: "one"}}}
 }
 
-// set changes what the next reviews are.
-func (a *apiServer) set(err error, expired bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err, a.expired = err, expired
+// token signs a token.
+func (a *apiServer) token(user, pod, audience string, lifetime time.Duration) string {
+	signer, err := jose.NewSigner(jose.SigningKey{
+		Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: a.key, KeyID: "one"},
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+	c := claims{Claims: jwt.Claims{
+		Subject: user, Audience: jwt.Audience{audience}, Expiry: jwt.NewNumericDate(time.Now().Add(lifetime)), ID: rand.Text(),
+	}}
+	c.Kubernetes.Pod.Name = pod
+	text, err := jwt.Signed(signer).Claims(c).Serialize()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// node is the token of a node.
+func (a *apiServer) node(name string) string {
+	return a.token(reporter, name, demand.Audience, time.Hour)
 }
 
 // A receiver is a server for reports.
 type receiver struct {
 	*testing.T
-	demands *demands
-	api     *apiServer
-	client  http.Client
-	addr    string
-	stop    func() // ends it, and waits until it has
+	*reports
+	api    *apiServer
+	client http.Client
+	open   *countedListener
+	addr   string
+	stop   func() // ends it, and waits until it has
 }
 
-func newReceiver(t *testing.T, period time.Duration) *receiver {
-	d, api := newDemands(), &apiServer{}
+func newReceiver(t *testing.T, f model.Family) *receiver {
+	d, api := newDemands(), newAPIServer(t)
 	certificate, key, err := cert.GenerateSelfSignedCertKey(demand.ServerName, nil, nil)
 	must(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
@@ -84,13 +96,15 @@ func newReceiver(t *testing.T, period time.Duration) *receiver {
 	if old := age(pair); old < 0 || old > time.Hour {
 		t.Errorf("a new certificate is %s old", old)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", [...]string{model.IPv4: "127.0.0.1:0", model.IPv6: "[::1]:0"}[f])
 	must(t, err)
-	r := newReports(d, api, reporter, slog.New(slog.DiscardHandler))
-	r.period = period
+	r := newReports(d, reporter, slog.New(slog.DiscardHandler))
+	r.limit = listen.NewConnLimit(maxTestStrangers)
+	r.keys.Store(api.keys())
+	open := &countedListener{Listener: l}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- r.serve(ctx, l, pair) }()
+	go func() { ended <- r.serve(ctx, open, pair) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		must(t, <-ended)
@@ -101,7 +115,7 @@ func newReceiver(t *testing.T, period time.Duration) *receiver {
 	client := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: demand.ServerName}, DisableKeepAlives: true,
 	}}
-	return &receiver{t, d, api, client, l.Addr().String(), stop}
+	return &receiver{t, r, api, client, open, l.Addr().String(), stop}
 }
 
 // send sends a request, and returns the response.
@@ -128,46 +142,72 @@ func must(t *testing.T, err error) {
 
 const line = `{"services":[{"namespace":"shop","name":"web","clients":3,"waiting":true}],"complete":true}` + "\n"
 
-// TestOnlyNodesReport has requests of others, and of nodes that are invalid.
-func TestOnlyNodesReport(t *testing.T) {
-	r := newReceiver(t, time.Hour)
-	unavailable := errors.New("the API server is away")
-	for _, test := range []struct {
-		token, body string
-		api         error
-		status      int
-		text        string
-	}{
-		{"", line, nil, http.StatusUnauthorized, "no token"},
-		{"invalid", line, nil, http.StatusUnauthorized, "invalid token"},
-		{"system:serviceaccount:shop:web/one", line, nil, http.StatusForbidden, "may not report demand"},
-		{reporter + "/", line, nil, http.StatusForbidden, "not bound to a Pod"},
-		{reporter + "/one", line, unavailable, http.StatusServiceUnavailable, unavailable.Error()},
-		{reporter + "/one", "{", nil, http.StatusOK, "report: "},
-		{reporter + "/one", strings.Repeat(" ", demand.MaxLine+1), nil, http.StatusOK, "too long"},
-		{reporter + "/one", "", nil, http.StatusOK, ""},
-	} {
-		r.api.set(test.api, false)
-		status, text := r.send(test.token, strings.NewReader(test.body))
-		if status != test.status || !strings.Contains(text, test.text) {
-			t.Errorf("token %q: %d %s, want %d %s", test.token, status, text, test.status, test.text)
+// TestTokens has requests of strangers with the address of a node, and then of that node. Only a token that
+// the API server has signed for a node makes demand unknown, if it has expired.
+func TestTokens(t *testing.T) {
+	for _, f := range model.Families {
+		r := newReceiver(t, f)
+		forged, signed := strings.Split(newAPIServer(t).node("one"), "."), strings.Split(r.api.node("one"), ".")
+		for _, test := range []struct {
+			token, body, text string
+			status            int
+		}{
+			{"", line, "no token", http.StatusUnauthorized},
+			{"invalid", line, "invalid token", http.StatusUnauthorized},
+			{strings.Join(forged, "."), line, "invalid token", http.StatusUnauthorized},
+			{signed[0] + "." + forged[1] + "." + signed[2], line, "invalid token", http.StatusUnauthorized},
+			{signed[0] + "." + signed[1] + ".", line, "invalid token", http.StatusUnauthorized},
+			{r.api.token(reporter, "one", "https://kubernetes.default.svc", time.Hour), line, "another audience", http.StatusUnauthorized},
+			{r.api.token("system:serviceaccount:shop:web", "one", demand.Audience, time.Hour), line, "may not report", http.StatusForbidden},
+			{r.api.token(reporter, "", demand.Audience, time.Hour), line, "not bound to a Pod", http.StatusForbidden},
+			{r.api.node("one"), "{", "report: ", http.StatusOK},
+			{r.api.node("one"), strings.Repeat(" ", demand.MaxLine+1), "too long", http.StatusOK},
+			{r.api.node("one"), line, "", http.StatusOK},
+			{r.api.token(reporter, "one", demand.Audience, -time.Second), line, "expired", http.StatusUnauthorized},
+		} {
+			if !r.demands.settled.IsZero() {
+				t.Errorf("%s: %q: demand is unknown before", f, test.token)
+			}
+			status, text := r.send(test.token, strings.NewReader(test.body))
+			if status != test.status || !strings.Contains(text, test.text) {
+				t.Errorf("%s: %q: %d %s, want %d %s", f, test.token, status, text, test.status, test.text)
+			}
 		}
-	}
-	if len(r.demands.total) > 0 || r.demands.settled.IsZero() {
-		t.Errorf("demand %v, settled %s", r.demands.total, r.demands.settled)
+		if r.demands.settled.IsZero() || r.demands.total[web] != 3 {
+			t.Errorf("%s: settled %s, demand %v", f, r.demands.settled, r.demands.total)
+		}
 	}
 }
 
-// TestAddressIsLimited has an address that sends many tokens: the API server must not see them all.
-func TestAddressIsLimited(t *testing.T) {
-	r := newReceiver(t, time.Hour)
-	counts := map[int]int{}
-	for i := range 100 {
-		status, _ := r.send(fmt.Sprint(i), http.NoBody)
-		counts[status]++
-	}
-	if counts[http.StatusTooManyRequests] == 0 || counts[http.StatusUnauthorized] != r.api.reviews {
-		t.Errorf("responses %v, %d reviews", counts, r.api.reviews)
+// TestKeysOfTheAPIServer has an API server that publishes its keys, or not.
+func TestKeysOfTheAPIServer(t *testing.T) {
+	api, d := newAPIServer(t), newDemands()
+	r := newReports(d, reporter, slog.New(slog.DiscardHandler))
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, demand.Path, http.NoBody)
+	req.Header.Set("Authorization", "Bearer "+api.node("one"))
+	for _, step := range []struct {
+		status   int
+		text     any
+		accepted bool
+	}{
+		{http.StatusNotFound, api.keys(), false},
+		{http.StatusOK, "no keys", false},
+		{http.StatusOK, api.keys(), true},
+		{http.StatusInternalServerError, "", true}, // it keeps what it has
+		{http.StatusOK, newAPIServer(t).keys(), false},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.WriteHeader(step.status)
+			must(t, json.NewEncoder(w).Encode(step.text))
+		}))
+		client, err := corev1.NewForConfig(&rest.Config{Host: server.URL})
+		must(t, err)
+		readErr := r.readKeys(t.Context(), client.RESTClient())
+		node, _, err := r.authenticate(req)
+		if (node == "one") != step.accepted || (err == nil) != step.accepted {
+			t.Errorf("%d %v: node %q, %v, keys: %v", step.status, step.text, node, err, readErr)
+		}
+		server.Close()
 	}
 }
 
@@ -176,7 +216,7 @@ func (r *receiver) begin() (write func(), ended <-chan string) {
 	body, node := io.Pipe()
 	responses := make(chan string, 1)
 	go func() {
-		_, text := r.send(reporter+"/one", body)
+		_, text := r.send(r.api.node("one"), body)
 		responses <- text
 	}()
 	signals, stop := r.demands.watch(web)
@@ -188,32 +228,56 @@ func (r *receiver) begin() (write func(), ended <-chan string) {
 	}, responses
 }
 
-// TestTokenIsReviewedAgain has a request that goes on.
-func TestTokenIsReviewedAgain(t *testing.T) {
-	r := newReceiver(t, 0)
-	api := r.api
-	api.done = make(chan struct{}, 1)
-	write, ended := r.begin()
-	<-api.done
-	for _, next := range []struct {
-		err     error
-		expired bool
-	}{{}, {errors.New("away"), false}, {errors.New("away"), false}, {nil, true}} { // "away" says nothing about the token
-		api.set(next.err, next.expired)
-		write()
-		<-api.done
-	}
-	if text := <-ended; text != "" {
-		t.Errorf("response %q", text)
-	}
-	if len(api.done) > 0 {
-		t.Error("the token is reviewed once more")
+// A slowNode sends the body of a request, with a deadline, as a connection has it.
+type slowNode struct {
+	http.ResponseWriter
+	pipe     *io.PipeWriter
+	deadline *time.Timer
+}
+
+// SetReadDeadline implements the method of [http.ResponseController].
+func (n *slowNode) SetReadDeadline(at time.Time) error { //nolint:unparam // as [http.ResponseController] needs it
+	n.deadline.Stop()
+	n.deadline = time.AfterFunc(time.Until(at), func() { _ = n.pipe.CloseWithError(os.ErrDeadlineExceeded) })
+	return nil
+}
+
+// TestSlowRequestsEnd has nodes that send a byte of a line every second, or only empty reports.
+func TestSlowRequestsEnd(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		expiry time.Duration
+		want   time.Duration
+		err    error
+	}{
+		{" ", time.Hour, lineTimeout, os.ErrDeadlineExceeded},
+		{"{}\n", time.Hour, time.Hour, nil},
+		{" ", time.Minute, time.Minute, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newReports(newDemands(), reporter, slog.New(slog.DiscardHandler))
+			body, pipe := io.Pipe()
+			node := &slowNode{httptest.NewRecorder(), pipe, time.NewTimer(time.Hour)}
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, demand.Path, body)
+			var sends sync.WaitGroup
+			sends.Go(func() {
+				for err := error(nil); err == nil; _, err = io.WriteString(pipe, test.text) {
+					<-time.After(time.Second)
+				}
+			})
+			defer sends.Wait()
+			began := time.Now()
+			err := r.read(req, http.NewResponseController(node), "one", began.Add(test.expiry))
+			if took := time.Since(began); took != test.want || !errors.Is(err, test.err) {
+				t.Errorf("%q: %v after %s, want %v after %s", test.text, err, took, test.err, test.want)
+			}
+		})
 	}
 }
 
 // TestRequestEndsBeforeTheProgram has a node that would otherwise log that its connection was reset.
 func TestRequestEndsBeforeTheProgram(t *testing.T) {
-	r := newReceiver(t, time.Hour)
+	r := newReceiver(t, model.IPv4)
 	write, ended := r.begin()
 	write()
 	if r.stop(); r.demands.open > 0 {
@@ -224,9 +288,71 @@ func TestRequestEndsBeforeTheProgram(t *testing.T) {
 	}
 }
 
+// TestNextRequestEndsTheLast has a node with two requests.
+func TestNextRequestEndsTheLast(t *testing.T) {
+	r := newReceiver(t, model.IPv6)
+	write, ended := r.begin()
+	write()
+	write, last := r.begin()
+	if text := <-ended; text != "" {
+		t.Errorf("response %q", text)
+	}
+	write()
+	r.stop()
+	<-last
+}
+
+// A countedListener counts open connections.
+type countedListener struct {
+	net.Listener
+	open, most atomic.Int32
+}
+
+// Accept implements [net.Listener].
+func (l *countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.most.Store(max(l.most.Load(), l.open.Add(1)))
+	return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, err
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements [net.Conn].
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// TestStrangersCloseTheirConnections has strangers with more connections than the limit, and a node whose
+// connection is older.
+func TestStrangersCloseTheirConnections(t *testing.T) {
+	for _, f := range model.Families {
+		r := newReceiver(t, f)
+		write, ended := r.begin()
+		write()
+		for range 10 * maxTestStrangers {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.addr)
+			must(t, err)
+			defer c.Close()
+		}
+		if status, text := r.send(r.api.node("two"), http.NoBody); status != http.StatusOK {
+			t.Errorf("%s: another node: %d %s", f, status, text)
+		}
+		write()
+		if most := r.open.most.Load(); most > maxTestStrangers+3 { // both nodes, and the one before the oldest is closed
+			t.Errorf("%s: %d open connections", f, most)
+		}
+		r.stop()
+		<-ended
+	}
+}
+
 // TestNoIdleConnection has a client without a token that keeps its connection open.
 func TestNoIdleConnection(t *testing.T) {
-	r := newReceiver(t, time.Hour)
+	r := newReceiver(t, model.IPv6)
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // a client that does not care
 	c, err := dialer.DialContext(t.Context(), "tcp", r.addr)
 	must(t, err)
@@ -236,32 +362,4 @@ func TestNoIdleConnection(t *testing.T) {
 	must(t, err)
 	_, err = io.ReadAll(c)
 	must(t, err)
-}
-
-// TestDemandIsUnknownWithoutReviews has an API server that does not respond, and a client that does
-// not wait for it.
-func TestDemandIsUnknownWithoutReviews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDemands()
-		r := newReports(d, &apiServer{}, reporter, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Millisecond, cancel)
-		if _, err := r.review(ctx, "hangs"); err == nil || !d.settled.IsZero() {
-			t.Errorf("client without a token: %v, settled %s", err, d.settled)
-		}
-		d.unsettle(settleTime)
-		<-time.After(2 * settleTime)
-		for range 3 {
-			began := time.Now()
-			if _, err := r.review(t.Context(), "hangs"); isFinal(err) || time.Since(began) > settleTime/2 {
-				t.Errorf("no response: %v after %s", err, time.Since(began))
-			}
-			<-time.After(settleTime / 4)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if n, err := d.await(ctx, web); err == nil {
-				t.Errorf("%d clients, as no node can report", n)
-			}
-			cancel()
-		}
-	})
 }
