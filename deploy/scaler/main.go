@@ -131,7 +131,8 @@ func (o *options) run(ctx context.Context) error {
 		}
 		d.unsettle(max(settleTime, remaining))
 		close(ready)
-		readKeys := func(ctx context.Context) error { return reports.readKeys(ctx, core.RESTClient()) }
+		// Not by core, whose limit of requests many triggers may use up.
+		readKeys := func(ctx context.Context) error { return reports.readKeys(ctx, discovery.RESTClient()) }
 		e := endpoint{readKeys, discovery.EndpointSlices(o.namespace), d, log}
 		group.Go(func() error { return e.run(ctx) })
 		return reports.serve(ctx, listeners[0], pair)
