@@ -2,7 +2,11 @@ package cluster_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +21,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
@@ -59,6 +66,7 @@ func TestKEDAStartsWhatClientsWaitFor(t *testing.T) {
 	s.loseScaler(node)
 	s.checkTriggers()
 	s.checkTokens()
+	s.addSuccessor()
 }
 
 func newScalerScene(t *testing.T) *scalerScene {
@@ -79,28 +87,36 @@ func newScalerScene(t *testing.T) *scalerScene {
 	}
 	s.trigger = built.TriggerTest.Path()
 	s.createPods()
+	s.createCertificate()
 	service, err := c.Client.CoreV1().Services(s.system.Name).Get(ctx, scalerName, metav1.GetOptions{})
 	clustertest.Must(t, err)
 	s.address = netip.AddrPortFrom(netip.MustParseAddr(service.Spec.ClusterIP), 9090).String()
 	return s
 }
 
-// createPods creates the Pods of the scaler and of kube-vmap, whose token the node has.
-func (s *scalerScene) createPods() {
+func (s *scalerScene) createPod(name string, at objects.Place, change func(*corev1.PodSpec)) *corev1.Pod {
 	ctx := clustertest.Context(s.t)
-	const scaler, proxy = "kube-vmap-scaler-test", "kube-vmap-test"
-	create := func(name string, at objects.Place, change func(*corev1.PodSpec)) *corev1.Pod {
-		pod, err := s.system.CreatePod(ctx, name, name, at, change)
-		clustertest.Must(s.t, err)
-		s.t.Cleanup(func() { clustertest.Must(s.t, s.system.DeletePod(context.WithoutCancel(ctx), name)) })
-		return pod
-	}
-	create(scaler, s.At(s.Lab.Pods[0]), func(spec *corev1.PodSpec) {
+	pod, err := s.system.CreatePod(ctx, name, name, at, change)
+	clustertest.Must(s.t, err)
+	s.t.Cleanup(func() { clustertest.Must(s.t, s.system.DeletePod(context.WithoutCancel(ctx), name)) })
+	return pod
+}
+
+// createScalerPod creates a Pod of the Service.
+func (s *scalerScene) createScalerPod(name string, at objects.Place) {
+	s.createPod(name, at, func(spec *corev1.PodSpec) {
 		spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "reports", ContainerPort: 8443}, {Name: "keda", ContainerPort: 9090}}
 	})
-	_, err := s.Kubectl(ctx, "-n", s.system.Name, "label", "pod", scaler, "app.kubernetes.io/name="+scalerName)
+	_, err := s.Kubectl(clustertest.Context(s.t), "-n", s.system.Name, "label", "pod", name, "app.kubernetes.io/name="+scalerName)
 	clustertest.Must(s.t, err)
-	pod := create(proxy, objects.Place{Node: s.NodeName(s.Lab.Node)}, func(spec *corev1.PodSpec) { spec.ServiceAccountName = "kube-vmap" })
+}
+
+// createPods creates the Pods of the scaler and of kube-vmap, whose token the node has.
+func (s *scalerScene) createPods() {
+	s.createScalerPod("kube-vmap-scaler-test", s.At(s.Lab.Pods[0]))
+	pod := s.createPod("kube-vmap-test", objects.Place{Node: s.NodeName(s.Lab.Node)}, func(spec *corev1.PodSpec) {
+		spec.ServiceAccountName = "kube-vmap"
+	})
 	token := s.token("kube-vmap", demand.Audience, &authenticationv1.BoundObjectReference{
 		Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,
 	})
@@ -116,6 +132,47 @@ func (s *scalerScene) token(account, audience string, to *authenticationv1.Bound
 		clustertest.Context(s.t), account, &authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
 	clustertest.Must(s.t, err)
 	return r.Status.Token
+}
+
+// createCertificate creates one of an hour ago, which kubelets have mounted since.
+func (s *scalerScene) createCertificate() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	clustertest.Must(s.t, err)
+	private, err := keyutil.MarshalPrivateKeyToPEM(key)
+	clustertest.Must(s.t, err)
+	public, err := cert.NewSelfSignedCACert(
+		cert.Config{CommonName: demand.ServerName, NotBefore: time.Now().Add(-2 * time.Hour)}, key)
+	clustertest.Must(s.t, err)
+	text, err := cert.EncodeCertificates(public)
+	clustertest.Must(s.t, err)
+	patch, err := json.Marshal(corev1.Secret{Data: map[string][]byte{corev1.TLSCertKey: text, corev1.TLSPrivateKeyKey: private}})
+	clustertest.Must(s.t, err)
+	_, err = s.Client.CoreV1().Secrets(s.system.Name).Patch(
+		clustertest.Context(s.t), scalerName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	clustertest.Must(s.t, err)
+}
+
+// addSuccessor has a Service that is idle, until another Pod is an endpoint of the scaler's Service.
+func (s *scalerScene) addSuccessor() {
+	sleeper := objects.Service("idle", objects.Port(model.TCP, port, targetPort))
+	sleeper.Annotations = map[string]string{"kube-vmap.io/scale-to-zero": "true"}
+	_, err := s.ns.CreateService(clustertest.Context(s.t), sleeper)
+	clustertest.Must(s.t, err)
+	receives := func(want string) {
+		eventually.Succeeds(s.t, "KEDA receives "+want, func() error {
+			if got := s.get("idle"); !strings.Contains(got, want) {
+				return fmt.Errorf("received %s", got)
+			}
+			return nil
+		})
+	}
+	receives("false 0")
+	s.createScalerPod("kube-vmap-scaler-next", s.At(s.Lab.Pods[2]))
+	receives("Unavailable")
+	<-s.scaler.Done()
+	if log := s.scaler.Log.Tail(); !strings.Contains(log, "nodes report to another Pod") {
+		s.t.Errorf("log of the scaler:\n%s", log)
+	}
 }
 
 // start starts the scaler, and provides what it publishes to the node, as the kubelet does.
