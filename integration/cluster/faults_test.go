@@ -59,7 +59,7 @@ func TestRulesSurviveARestartOfTheAPIServer(t *testing.T) {
 }
 
 // TestNodeFollowsWhereTheEndOfListsIsLost has a proxy before the API server that loses the bookmarks
-// which end streamed lists. It takes a minute: twice as long as a list may lack its end.
+// which end streamed lists. It takes half a minute: as long as a list may lack its end.
 func TestNodeFollowsWhereTheEndOfListsIsLost(t *testing.T) {
 	t.Parallel()
 	c := newScene(t, clustertest.New, lab.Options{Pods: 2, RemotePods: 1})

@@ -46,8 +46,7 @@ func (m *Metrics) AddTakeover(states []string, current func() string) {
 
 // AddAPIAge adds the metric of [kube-vmap/sync/source/cluster.Source.Age].
 func (m *Metrics) AddAPIAge(age func() time.Duration) {
-	m.add("kubevmap_api_age_seconds",
-		"How long ago the API server last sent something about the kind of objects of which it was longest ago.",
+	m.add("kubevmap_api_age_seconds", "Age of the newest that the API server sent, of the kind where it is oldest.",
 		nil, func() float64 { return age().Seconds() })
 }
 

@@ -80,7 +80,7 @@ func ClientFor(config *rest.Config) (*Client, error) {
 	if c.config.UserAgent == "" {
 		c.config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	c.config.Wrap(func(t http.RoundTripper) http.RoundTripper { return watchTransport{t} })
+	c.config.Wrap(func(t http.RoundTripper) http.RoundTripper { return failureKeeper{t} })
 	var err error
 	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
 		return nil, err

@@ -19,8 +19,7 @@ import (
 // attempt. If kinds fail for the same reason, it logs the first one, and logs the end of the
 // outage when all kinds can be read.
 type outageLog struct {
-	log     *slog.Logger
-	started time.Time
+	log *slog.Logger
 
 	mu     stdsync.Mutex
 	kinds  map[string]*kindOutage
@@ -43,14 +42,14 @@ const (
 )
 
 func newOutageLog(log *slog.Logger) *outageLog {
-	return &outageLog{log: log, started: time.Now(), kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
+	return &outageLog{log: log, kinds: map[string]*kindOutage{}, warned: map[string]time.Time{}}
 }
 
 // lock returns the state of a kind, and the function that ends its use.
 func (c *outageLog) lock(kind string) (k *kindOutage, unlock func()) {
 	c.mu.Lock()
 	if c.kinds[kind] == nil {
-		c.kinds[kind] = &kindOutage{heard: c.started}
+		c.kinds[kind] = &kindOutage{heard: time.Now()}
 	}
 	return c.kinds[kind], c.mu.Unlock
 }
@@ -131,12 +130,6 @@ func (c *outageLog) succeeded(kind string, heard bool) {
 		c.log.Info("API server available again", "duration", time.Since(c.began).Round(time.Millisecond).String())
 		c.began = time.Time{}
 	}
-}
-
-func (c *outageLog) state(kind string) kindOutage {
-	k, unlock := c.lock(kind)
-	defer unlock()
-	return *k
 }
 
 // withoutURL returns the error without the request's URL, which fills a line.

@@ -104,16 +104,18 @@ func TestLateWatchesEndWithoutError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var failure error
-		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), failureKey{}, &failure))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		w, err := client.events.Get().MaxRetries(0).AbsPath("/api/v1/services").Watch(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cancel(errLate)
 		for e := range w.ResultChan() {
 			t.Errorf("HTTP/2 %t: event %v", http2, e)
 		}
+		if err := late(ctx, nil); !errors.Is(err, errLate) {
+			t.Errorf("HTTP/2 %t: ended with %v", http2, err)
+		}
+		cancel()
 		server.Close()
 	}
 }

@@ -47,11 +47,11 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errLate)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	defer time.AfterFunc(lateTime, func() { r.outages.failed(r.to.kind, errLate) }).Stop()
 	list, err := r.get(&options).Do(ctx).Get()
-	if r.recordResult(&options, cmp.Or(late(ctx), err)); err != nil {
+	if r.recordResult(&options, late(ctx, err)); err != nil {
 		return nil, err
 	}
 	return r.convertList(list)
@@ -66,25 +66,31 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 		return nil, errNoEnd // the reflector, which would request it again without a delay, lists plainly
 	}
 	options.Watch = true
-	w := r.observe(ctx, &options)
-	var failure error
-	var err error
-	w.Interface, err = r.get(&options).Watch(context.WithValue(w.ctx, failureKey{}, &failure))
+	w := &observedWatch{client: r, began: time.Now(), complete: !streams}
+	w.requested = time.Duration(*options.TimeoutSeconds) * time.Second
+	// If its end is late, it ends without an error, and the reflector resumes it.
+	ctx, w.end = context.WithTimeout(ctx, w.requested+watchOverrun)
+	ctx, cancel := context.WithCancelCause(ctx)
+	w.ended = func() error { return late(ctx, ctx.Err()) }
+	if w.timer = time.AfterFunc(lateTime, func() { cancel(errLate) }); w.complete {
+		w.timer.Stop()
+	}
+	var failure, err error
+	w.Interface, err = r.get(&options).Watch(context.WithValue(ctx, failureKey{}, &failure))
 	if _, stream := w.Interface.(*watch.StreamWatcher); stream {
 		if r.current = w; !streams {
 			r.recordResult(&options, nil)
 		}
 		return w, nil
 	}
-	defer w.cancel(nil)
+	defer w.end()
 	defer w.timer.Stop()
 	if streams && isExpired(err) {
 		r.lost++
 	}
 	switch {
-	case late(w.ctx) != nil:
-		w.end()
-		return watch.NewEmptyWatch(), nil
+	case late(ctx, nil) != nil:
+		w.record()
 	case err == nil:
 		// The client returns an empty watch if it has no connection or it ends before the response.
 		r.recordResult(&options, cmp.Or(failure, errNoResponse))
@@ -106,7 +112,8 @@ func (r *resourceClient) recordResult(options *metav1.ListOptions, err error) {
 	case isExpired(err) && options.ResourceVersion+options.Continue != "":
 		return // the reflector starts over with a list of any version, which cannot expire
 	case err == nil:
-		r.succeeded(!options.Watch)
+		r.optional.available()
+		r.outages.succeeded(r.to.kind, false)
 	case !r.optional.refused(err):
 		r.outages.failed(r.to.kind, err)
 	case r.optional.isUnavailable(err):
@@ -115,14 +122,6 @@ func (r *resourceClient) recordResult(options *metav1.ListOptions, err error) {
 }
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-
-// succeeded records that a request works, unless watches are cut.
-func (r *resourceClient) succeeded(heard bool) {
-	r.optional.available()
-	if r.short < maxShortWatches {
-		r.outages.succeeded(r.to.kind, heard)
-	}
-}
 
 func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error) {
 	m, err := meta.ListAccessor(list)

@@ -22,7 +22,7 @@
 // # When the API server is unavailable
 //
 // All requests end in resourceclient.go, which also handles resources that may be missing; observe.go
-// decides which of them work; outages.go logs failures.
+// decides which of them work; outages.go logs failures, but not each.
 //
 // The last known objects stay. A watch that ended without an error is resumed immediately. After an
 // error, each kind is requested again after a random 0.8 to 20 seconds. The delays of client-go's
@@ -30,13 +30,7 @@
 // have stale endpoints for two minutes after an outage. Longer delays would hardly spare the
 // server, since most of its cost is in the data it sends; the delays must only be spread.
 //
-// Client-go logs each failed request. Here its lines have the debug level. An outage and its
-// end are logged once, and each further reason for it; so are watches that repeatedly end right
-// after they began. Outages of less than 30 seconds are logged at most every five minutes.
-//
-// A server that has just started answers every request with 403 until it has loaded
-// its RBAC objects. So 403 for ServiceCIDRs, which the source can do without, counts
-// only when it lasts for 15 seconds.
+// Client-go logs each failed request. Here its lines have the debug level.
 //
 // A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle seconds,
 // with 15 seconds for the reply (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS
@@ -184,14 +178,10 @@ type Position struct {
 	// FailingSince is when requests began to fail with Err, or zero.
 	FailingSince time.Time
 	Err          error
-	// Heard is when the API server last sent a list, a change or a bookmark, or ended a watch in time;
-	// at first when the source started.
-	Heard time.Time
+	Heard        time.Time // when the API server last sent something; at first when the source started
 }
 
-// Age returns how long ago the API server last sent something about the kind of objects of which it
-// was longest ago; zero before Run. An API server sends a bookmark a minute, or ends a watch after five
-// to ten minutes.
+// Age returns how long ago the API server sent something, of the kind where it is longest; at first zero.
 func (s *Source) Age() (age time.Duration) {
 	for _, p := range s.Positions() {
 		age = max(age, time.Since(p.Heard))
@@ -209,8 +199,9 @@ func (s *Source) Positions() []Position {
 	out := make([]Position, len(w.reflectors))
 	for i, r := range w.reflectors {
 		out[i] = Position{Kind: r.Name(), ResourceVersion: r.LastSyncResourceVersion()}
-		k := w.outages.state(r.Name())
+		k, unlock := w.outages.lock(r.Name())
 		out[i].FailingSince, out[i].Err, out[i].Heard = k.since, k.err, k.heard
+		unlock()
 	}
 	return out
 }

@@ -35,9 +35,8 @@ type store struct {
 type problem struct{ uid, text string }
 
 var (
-	_ cache.ReflectorStore         = (*store)(nil)
-	_ cache.ReflectorBookmarkStore = (*store)(nil)
-	_ cache.TransformingStore      = (*store)(nil)
+	_ cache.ReflectorStore    = (*store)(nil)
+	_ cache.TransformingStore = (*store)(nil)
 )
 
 func newStore(kind string, convert convertFunc, event eventFunc, queue *eventQueue) *store {

@@ -72,6 +72,7 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 			return nil, fmt.Errorf("create a client of %s: %w", r.resource, err)
 		}
 		r.outages, r.lists, r.to.heard = w.outages, w.lists, r.heard
+		r.outages.succeeded(r.to.kind, true) // its age begins
 		logger := klog.FromContext(withDebugLog(ctx, w.source.log))
 		requests := &cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}
 		// It expects objects of no certain type: the store's convertFunc does.
