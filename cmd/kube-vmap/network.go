@@ -1,26 +1,152 @@
 package main
 
 import (
-	"strings"
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	stdsync "sync"
+	"sync/atomic"
+	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/sync"
+	"kube-vmap/sync/throttle"
 )
 
-// networkState returns how full connection tracking is, and in which families the node forwards; nil
-// if the kernel does not show it.
+// A pathChecker simulates check packets when nf_tables change, and now and then because routes,
+// sysctls and iptables-legacy may: at most for a hundredth of a processor.
+type pathChecker struct {
+	loop        *sync.Loop
+	healthPorts func(balanced bool) []uint16
+
+	mu       stdsync.Mutex // guards the following
+	throttle throttle.Throttle
+	err      error
+
+	results atomic.Pointer[[]pathcheck.Result]
+}
+
+const (
+	// lookPeriod is how often to look whether nf_tables have changed, idlePeriod how often to simulate
+	// if not, and maxRuleset how long to wait for the loop, which may wait for the kernel.
+	lookPeriod, idlePeriod, maxRuleset = 5 * time.Second, 30 * time.Second, time.Second / 2
+)
+
+func newPathChecker(loop *sync.Loop, healthPorts func(balanced bool) []uint16) *pathChecker {
+	c := &pathChecker{
+		loop: loop, healthPorts: healthPorts, throttle: throttle.Throttle{Factor: 99, ProcessorTime: sync.ThreadCPUTime},
+	}
+	c.results.Store(&[]pathcheck.Result{})
+	return c
+}
+
+// Run checks until ctx ends.
+func (c *pathChecker) Run(ctx context.Context) error {
+	var last uint32
+	var checked time.Time
+	for sync.Sleep(ctx, lookPeriod) {
+		now, err := generation()
+		if err == nil && now == last && time.Since(checked) < idlePeriod {
+			continue
+		}
+		_ = c.check(ctx) // status has the error
+		last, checked = now, time.Now()
+	}
+	return nil
+}
+
+func generation() (id uint32, err error) {
+	conn, err := socket.Open(0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return socket.Generation(conn)
+}
+
+// check simulates the packets, unless it did a moment ago.
+func (c *pathChecker) check(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.throttle.Remaining() == 0 {
+		c.throttle.Do(func() { c.err = c.simulate(ctx) })
+	}
+	return c.err
+}
+
+func (c *pathChecker) simulate(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, maxRuleset)
+	defer cancel()
+	rules, _, err := c.loop.Ruleset(wait)
+	if err != nil || rules == nil {
+		c.results.Store(&[]pathcheck.Result{})
+		return nil // not known now
+	}
+	targets := pathcheck.Targets(rules.Installed())
+	balanced := slices.ContainsFunc(targets, func(t pathcheck.Target) bool { return t.Kind == model.KindLoadBalancerIP })
+	choose := func(n *livenode.Network) []pathcheck.Packet {
+		return pathcheck.Choose(n, targets, c.healthPorts(balanced))
+	}
+	results, err := pathcheck.Simulate(livenode.Config{Interrupted: ctx.Err}, choose)
+	if err == nil {
+		c.results.Store(&results)
+	}
+	return err
+}
+
+// count returns how many packets have a state.
+func (c *pathChecker) count(s string) (n int) {
+	for _, r := range *c.results.Load() {
+		if r.State == s {
+			n++
+		}
+	}
+	return n
+}
+
+// addNetwork adds what of the node's network keeps packets from Services.
+func (c *pathChecker) addNetwork(add func(reason, format string, args ...any)) error {
+	full, err := conntrack.New(conntrack.Config{}).IsFull()
+	if full {
+		add(nodestatus.ReasonTracking, "connection tracking is nearly full: new connections may be dropped")
+	}
+	err = cmp.Or(c.check(context.Background()), err)
+	for _, r := range *c.results.Load() {
+		switch {
+		case r.State == pathcheck.Lost && !r.Health:
+			add(nodestatus.ReasonForwarding, "packets do not arrive: %s", r.Text)
+		case r.State != pathcheck.Delivered: // load balancers may check from other addresses
+			add(nodestatus.ReasonForwardRules, "packets may not arrive: %s", r.Text)
+		}
+	}
+	return err
+}
+
+// networkState returns how full connection tracking is; nil if the kernel does not show it.
 func networkState() *nodestatus.Network {
 	tracked, most, err := conntrack.New(conntrack.Config{}).Usage()
 	if err != nil || most == 0 {
 		return nil
 	}
-	var forwarding []string
-	for _, f := range model.Families {
-		forwarding = append(forwarding, f.String()+" "+preflight.Forwarding("/proc", f))
+	return &nodestatus.Network{Tracked: int(tracked), TrackedMax: int(most)}
+}
+
+// healthPorts returns the health check ports that load balancers use: that of a Service with one, and
+// if any Service is balanced, the proxy's own.
+func (p *proxy) healthPorts(balanced bool) (ports []uint16) {
+	if port := p.checks.Port(); port != 0 {
+		ports, balanced = append(ports, port), true
 	}
-	return &nodestatus.Network{
-		Tracked: int(tracked), TrackedMax: int(most), Forwarding: strings.Join(forwarding, ", "),
+	own, err := netip.ParseAddrPort(p.config.Proxy.HealthzBindAddress)
+	if err == nil && balanced && !own.Addr().IsLoopback() {
+		ports = append(ports, own.Port())
 	}
+	return ports
 }

@@ -42,8 +42,6 @@ type Network struct {
 	// Tracked is how many connections the kernel tracks, of at most TrackedMax.
 	Tracked    int `json:"tracked"`
 	TrackedMax int `json:"trackedMax"`
-	// Forwarding says in which families the node forwards packets: "IPv4 on, IPv6 off".
-	Forwarding string `json:"forwarding"`
 }
 
 // PassiveHealth is what passive health checks found.

@@ -15,7 +15,6 @@ import (
 
 	vmapnode "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/cmd/programs"
-	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/flowtable"
@@ -27,13 +26,11 @@ import (
 // check makes all checks, in the order of the report.
 func (n *node) check(ctx context.Context, kubeconfig string) {
 	n.kernel()
-	n.sysctls()
-	var pods []netip.AddrPort
-	health := []uint16{healthPort}
+	n.bridge()
+	n.paths(ctx)
 	if kubeconfig != "" {
-		pods, health = n.apiServer(ctx, kubeconfig)
+		n.apiServer(ctx, kubeconfig)
 	}
-	n.paths(ctx, pods, health)
 	n.components()
 	n.add(n.fastPath())
 }
@@ -83,56 +80,24 @@ func (n *node) feature(name string, supported bool, otherwise string) {
 	n.add(i, nil)
 }
 
-// sysctls checks that the node forwards packets, and that a bridge of pods shows them to
-// nftables.
-func (n *node) sysctls() {
-	const (
-		forward = "set it to 1: other nodes do not reach pods"
-		bypass  = "replies between pods of a bridge bypass the proxy"
-	)
-	n.sysctl("net.ipv4.ip_forward", forward, "")
-	n.sysctl("net.ipv6.conf.all.forwarding", "", "")
-	if programs.Has(programs.Find(n.Node), programs.Bridge) {
-		for _, family := range []string{"iptables", "ip6tables"} {
-			n.sysctl("net.bridge.bridge-nf-call-"+family, "set it to 1: "+bypass, "load the module br_netfilter: "+bypass)
+// bridge checks that a bridge of pods shows packets to nftables.
+func (n *node) bridge() {
+	if !programs.Has(programs.Find(n.Node), programs.Bridge) {
+		return
+	}
+	for _, family := range []string{"iptables", "ip6tables"} {
+		const bypass = "replies between pods of a bridge bypass the proxy"
+		name := "bridge/bridge-nf-call-" + family
+		text, err := os.ReadFile(filepath.Join(n.proc, "sys/net", name))
+		i := item("net."+strings.ReplaceAll(name, "/", "."), "", strings.TrimSpace(string(text)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			i, err = item(i.Name, "", "no module br_netfilter").needs("load the module br_netfilter: "+bypass), nil
+		case err == nil && i.Evidence[0] == "0":
+			i = i.needs("set it to 1: " + bypass)
 		}
+		n.add(i, err)
 	}
-}
-
-// sysctl checks a setting: what to do if it is 0, and if it does not exist.
-func (n *node) sysctl(name, off, none string) {
-	value, err := readSysctl(n.proc, name)
-	i := item(name, "", value)
-	isOff := err == nil && i.Evidence[0] == "0"
-	switch absent := errors.Is(err, fs.ErrNotExist); {
-	case absent && none == "":
-		i, err = item(name, "", "no such family"), nil
-	case absent:
-		i, err = item(name, "", "no module br_netfilter").needs(none), nil
-	case isOff && off == "":
-		i.Detail = "set it to 1 if pods have IPv6 addresses"
-	case isOff:
-		i = i.needs(off)
-	}
-	n.add(i, err)
-}
-
-// Forwarding returns whether the node forwards packets of a family: "on", "off" or "not known".
-func Forwarding(proc string, f model.Family) string {
-	all := [...]string{model.IPv4: "net.ipv4.ip_forward", model.IPv6: "net.ipv6.conf.all.forwarding"}
-	switch value, err := readSysctl(proc, all[f]); {
-	case err != nil:
-		return "not known"
-	case value == "0":
-		return "off"
-	}
-	return "on"
-}
-
-// readSysctl returns the value of a sysctl.
-func readSysctl(proc, name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(proc, "sys", strings.ReplaceAll(name, ".", "/")))
-	return strings.TrimSpace(string(text)), err
 }
 
 // fastPath says whether --fast-path would have an effect beside what is on the node. Whether
@@ -150,9 +115,8 @@ func (n *node) fastPath() (Item, error) {
 const apiTimeout = 5 * time.Second
 
 // apiServer asks the API server for its version, at the address in the kubeconfig, and for the
-// ServiceCIDRs. An address in one that is on no link is a ClusterIP, or as good as one. It returns
-// endpoints and health check ports.
-func (n *node) apiServer(ctx context.Context, kubeconfig string) (pods []netip.AddrPort, health []uint16) {
+// ServiceCIDRs. An address in one that is on no link is a ClusterIP, or as good as one.
+func (n *node) apiServer(ctx context.Context, kubeconfig string) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	const need = "must be reachable from the node, without a Service: "
@@ -169,7 +133,7 @@ func (n *node) apiServer(ctx context.Context, kubeconfig string) (pods []netip.A
 		i := item("API server", "").needs(need + err.Error())
 		i.See = "deploy/README.md#settings"
 		n.add(i, nil)
-		return nil, []uint16{healthPort}
+		return
 	}
 	interfaces, unlisted := addresses.Read()
 	hosts := sync.Networks(interfaces)
@@ -192,9 +156,4 @@ func (n *node) apiServer(ctx context.Context, kubeconfig string) (pods []netip.A
 		i.See = "docs/limits.md#behaviour"
 	}
 	n.add(i, cmp.Or(unread, unlisted))
-	pods, health, err = client.Sample(ctx)
-	if err != nil {
-		n.add(item("endpoints", ""), err)
-	}
-	return pods, append(health, healthPort)
 }

@@ -8,18 +8,18 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/pathcheck"
+	"kube-vmap/model"
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
 )
 
-// Default ports: of the proxy's health check, and of pods that only routes show.
-const healthPort, podPort = 10256, 8080
+// Ports that are assumed: of pods, of the proxy's health check, and the first node port, by default.
+const podPort, healthPort, nodePort = 8080, 10256, 30000
 
-// paths simulates check packets as they will be after the take-over. Without endpoints from the API
-// server, routes have pods.
-func (n *node) paths(ctx context.Context, pods []netip.AddrPort, health []uint16) {
-	results, err := simulatePaths(ctx, pods, health)
+// paths simulates check packets as they will be after the take-over.
+func (n *node) paths(ctx context.Context) {
+	results, err := simulatePaths(ctx)
 	err = errors.Join(n.Blind(), err)
 	n.add(pathItem("packets of Services", "a rule or setting must let them pass: kube-vmap, like kube-proxy in "+
 		"nftables mode, has no rule that accepts", "docs/compatibility.md#a-policy-of-drop-for-forwarded-packets",
@@ -30,43 +30,56 @@ func (n *node) paths(ctx context.Context, pods []netip.AddrPort, health []uint16
 
 // pathItem returns the item of check packets, those to health check ports or the others.
 func pathItem(name, need, see string, results []pathcheck.Result, health bool) Item {
-	texts := func(state string) []string { return pathcheck.Texts(results, state, health) }
-	i, bad := item(name, "", texts(pathcheck.Delivered)...), texts(pathcheck.Uncertain)
-	switch lost := texts(pathcheck.Lost); {
+	texts := map[string][]string{}
+	for _, r := range results {
+		if r.Health == health {
+			texts[r.State] = append(texts[r.State], r.Text)
+		}
+	}
+	i, lost, uncertain := item(name, "", texts[pathcheck.Delivered]...), texts[pathcheck.Lost], texts[pathcheck.Uncertain]
+	switch {
 	case len(lost) > 0:
-		i, i.See = i.needs(need+": "+strings.Join(append(lost, bad...), "; ")), see
-	case len(bad) > 0:
-		i.Verdict, i.Detail, i.See = Unknown, "it is not certain whether they pass: "+strings.Join(bad, "; "), see
+		i, i.See = i.needs(need+": "+strings.Join(append(lost, uncertain...), "; ")), see
+	case len(uncertain) > 0:
+		i.Verdict, i.Detail, i.See = Unknown, "it is not certain whether they pass: "+strings.Join(uncertain, "; "), see
 	case len(i.Evidence) == 0:
-		i.Verdict, i.Detail = Unknown, "no pod, or no default route, is known: give --kubeconfig"
+		i.Verdict, i.Detail = Unknown, "no pod is known yet, or no default route"
 	}
 	return i
 }
 
-// simulatePaths simulates packets without kube-proxy's rules, each translated to its target's endpoint.
-func simulatePaths(ctx context.Context, pods []netip.AddrPort, health []uint16) ([]pathcheck.Result, error) {
+// simulatePaths simulates packets to addresses that no Service has, each of which is translated to a
+// host that the node knows.
+func simulatePaths(ctx context.Context) ([]pathcheck.Result, error) {
 	found, err := kubeproxy.Find(0)
 	if err != nil {
 		return nil, err
 	}
 	var targets []pathcheck.Target
 	view := func(p simulate.Packet, kernel simulate.Rules) simulate.Rules {
-		kernel = found.AfterTakeover(kernel)
 		i := slices.IndexFunc(targets, func(t pathcheck.Target) bool { return t.To == p.To })
-		if i < 0 {
-			return kernel
+		v := kubeproxy.View{Kernel: kernel, Found: found, Masquerade: p.From == pathcheck.Clients[p.Family()]}
+		if i >= 0 {
+			v.Endpoint = targets[i].Endpoints[0]
 		}
-		return livenode.Translate(kernel, targets[i].Endpoints[0], p.From == pathcheck.Clients[p.Family()])
+		return v
 	}
 	c := livenode.Config{Interrupted: ctx.Err, WithoutOurs: true, View: view}
 	return pathcheck.Simulate(c, func(n *livenode.Network) []pathcheck.Packet {
-		if len(pods) == 0 {
-			likely, _ := n.LikelyPods() // nothing is certain without
-			for _, a := range likely {
-				pods = append(pods, netip.AddrPortFrom(a, podPort))
+		hosts, _ := n.Neighbours() // without them nothing is certain
+		for i, a := range hosts {
+			f, endpoint := model.FamilyOf(a), []netip.AddrPort{netip.AddrPortFrom(a, podPort)}
+			for kind, at := range [...]netip.Addr{
+				model.KindNodePort: pathcheck.NodeAddr(f), model.KindClusterIP: pathcheck.Clients[f].Next(),
+				model.KindLoadBalancerIP: pathcheck.Clients[f].Next().Next(),
+			} {
+				if !at.IsValid() {
+					continue
+				}
+				to := netip.AddrPortFrom(at, uint16(nodePort+1+i))
+				targets = append(targets, pathcheck.Target{To: to, Protocol: model.TCP, Kind: model.Kind(kind), Endpoints: endpoint})
 			}
 		}
-		targets = pathcheck.Assume(pods)
-		return pathcheck.Choose(n, targets, health)
+		return pathcheck.Choose(n, targets, []uint16{healthPort, nodePort})
 	})
 }

@@ -88,15 +88,6 @@ var fields = []field{
 		}, said: []string{nodestatus.ReasonTracking},
 	},
 	{
-		title: "FORWARDS", help: "the IP families in which the node forwards packets", wide: true,
-		text: func(_ *Row, h *nodestatus.Health) string {
-			if h.Network == nil {
-				return ""
-			}
-			return h.Network.Forwarding
-		}, said: []string{nodestatus.ReasonForwarding},
-	},
-	{
 		title: "FAST-PATH", help: "whether packets of established connections bypass the rules", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.FastPath == nil {

@@ -31,7 +31,7 @@ func document() *nodestatus.Document {
 			Repairs:              nodestatus.Count{Count: 7, Last: now.Add(-time.Minute)},
 			Takeover:             nodestatus.Takeover{State: nodestatus.TakeoverDone},
 			ConnectionsPerSecond: new(12.34),
-			Network:              &nodestatus.Network{Tracked: 7, TrackedMax: 100, Forwarding: "IPv4 on, IPv6 off"},
+			Network:              &nodestatus.Network{Tracked: 7, TrackedMax: 100},
 		},
 	}
 }
@@ -87,7 +87,6 @@ func TestStatusText(t *testing.T) {
   SERVICES-AT   100
   CONN/S        12.3
   TRACKED       7/100
-  FORWARDS      IPv4 on, IPv6 off
   TAKE-OVER     done
 `
 	if got != want || code != 0 {

@@ -95,7 +95,7 @@ func findRules() (r rules, err error) {
 // lost simulates check packets, and those that are lost with kube-proxy's rules, too, which may have
 // accepted them. So what other programs change makes no difference.
 func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
-	targets := pathcheck.Targets(v.Installed, v.NodeAddrs)
+	targets := pathcheck.Targets(v.Installed)
 	lost, err := pathcheck.Simulate(livenode.Config{}, func(n *livenode.Network) []pathcheck.Packet {
 		return pathcheck.Choose(n, targets, nil)
 	})
@@ -103,7 +103,9 @@ func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
 	if err != nil || len(lost) == 0 {
 		return "", err
 	}
-	view := func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules { return r.nft.BeforeTakeover(kernel) }
+	view := func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules {
+		return kubeproxy.View{Kernel: kernel, Found: r.nft, Before: true}
+	}
 	c := livenode.Config{WithoutOurs: true, View: view}
 	before, err := pathcheck.Simulate(c, func(*livenode.Network) (list []pathcheck.Packet) {
 		for i := range lost {
@@ -112,8 +114,9 @@ func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
 		return list
 	})
 	for i := range before {
-		if before[i].State == pathcheck.Delivered {
-			return lost[i].String() + ": " + lost[i].Why, err
+		// An author of Services may have changed the endpoints since kube-proxy ended.
+		if before[i].State == pathcheck.Delivered && slices.Equal(before[i].Endpoints, lost[i].Endpoints) {
+			return lost[i].Text, err
 		}
 	}
 	return "", err

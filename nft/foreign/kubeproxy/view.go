@@ -1,51 +1,71 @@
 package kubeproxy
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"slices"
+
+	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/simulate"
 )
 
-// A view is the rules of a node as they would be in another state of the take-over. It implements
+// A View is the rules of a node as they are before or after a take-over. It implements
 // [simulate.Rules].
-type view struct {
-	kernel simulate.Rules
-	found  *Found
-	before bool
+type View struct {
+	Kernel simulate.Rules
+	Found  *Found
+	// Before is to see kube-proxy's rules as if they were not suspended, without ours, and otherwise as if
+	// they were.
+	Before bool
+	// Endpoint, unless it is the zero value, is where ours would translate every packet. Masquerade is
+	// whether they would masquerade it.
+	Endpoint   netip.AddrPort
+	Masquerade bool
 }
 
-// AfterTakeover returns the rules as if those that were found were suspended.
-func (f *Found) AfterTakeover(kernel simulate.Rules) simulate.Rules { return view{kernel, f, false} }
+// assumed is the table of the chains that translate; the kernel has none of that name.
+const assumed = "assumed"
 
-// BeforeTakeover returns the rules as if those that were found were not suspended, and ours did not
-// exist.
-func (f *Found) BeforeTakeover(kernel simulate.Rules) simulate.Rules { return view{kernel, f, true} }
-
-// BaseChains implements [simulate.Rules].
-func (v view) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
-	list, err := v.kernel.BaseChains(f)
-	ignored := func(b simulate.BaseChain) bool { return v.before && b.Table.Name == nft.TableName }
-	return slices.DeleteFunc(list, ignored), err
+// BaseChains implements [simulate.Rules]. Chains that translate are just before those of our tables,
+// which may exist.
+func (v View) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
+	list, err := v.Kernel.BaseChains(f)
+	ours := func(b simulate.BaseChain) bool { return v.Before && b.Table.Name == nft.TableName }
+	if list = slices.DeleteFunc(list, ours); !v.Endpoint.IsValid() {
+		return list, err
+	}
+	for hook, priority := range map[simulate.Hook]int32{simulate.HookPrerouting: -102, simulate.HookPostrouting: 99} {
+		c := simulate.BaseChain{Chain: chainIn(f, assumed, string(hook)), Type: "nat", Hook: hook, Priority: priority}
+		list = append(list, c)
+	}
+	return list, err
 }
 
 // Rules implements [simulate.Rules].
-func (v view) Rules(c simulate.Chain) ([]simulate.Rule, error) {
-	for _, p := range v.found.Parts {
-		if chainIn(p.Family, p.Table, p.Chain) != c {
-			continue
-		}
-		if !v.before {
-			return nil, nil
-		}
-		list, err := v.kernel.Rules(c)
-		return slices.DeleteFunc(list, func(r simulate.Rule) bool { return slices.Contains(p.handles, r.Handle) }), err
+func (v View) Rules(c simulate.Chain) (list []simulate.Rule, err error) {
+	switch {
+	case c.Table.Name != assumed:
+		list, err = v.Kernel.Rules(c)
+	case c.Name == string(simulate.HookPrerouting):
+		list = []simulate.Rule{{Expressions: []any{
+			&expr.Immediate{Register: 1, Data: v.Endpoint.Addr().AsSlice()},
+			&expr.Immediate{Register: 2, Data: binary.BigEndian.AppendUint16(nil, v.Endpoint.Port())},
+			&expr.NAT{Type: expr.NATTypeDestNAT, RegAddrMin: 1, RegProtoMin: 2},
+		}}}
+	case v.Masquerade:
+		list = []simulate.Rule{{Expressions: []any{&expr.Masq{}}}}
 	}
-	return v.kernel.Rules(c)
+	for _, p := range v.Found.Parts {
+		if chainIn(p.Family, p.Table, p.Chain) == c {
+			suspends := func(r simulate.Rule) bool { return !v.Before || slices.Contains(p.handles, r.Handle) }
+			list = slices.DeleteFunc(list, suspends)
+		}
+	}
+	return list, err
 }
 
 // Set implements [simulate.Rules].
-func (v view) Set(t simulate.Table, name string) (*simulate.Set, error) {
-	return v.kernel.Set(t, name)
-}
+func (v View) Set(t simulate.Table, name string) (*simulate.Set, error) { return v.Kernel.Set(t, name) }

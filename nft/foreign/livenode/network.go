@@ -53,6 +53,28 @@ func (n *Network) Close() error {
 	return n.routes.Close()
 }
 
+// Neighbours returns the hosts on links, except for Docker's, that the node knows, and one in each
+// network behind a gateway.
+func (n *Network) Neighbours() (out []netip.Addr, err error) {
+	known, err := n.handle.NeighList(0, netlink.FAMILY_ALL)
+	for _, k := range known {
+		link, _, _ := n.Interface(k.LinkIndex)
+		docker := strings.HasPrefix(link, "docker") || strings.HasPrefix(link, "br-")
+		if !docker && k.State&(netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_PERMANENT) != 0 {
+			a, _ := netip.AddrFromSlice(k.IP)
+			out = append(out, a.Unmap())
+		}
+	}
+	routes, routesErr := n.handle.RouteList(nil, netlink.FAMILY_ALL)
+	for _, r := range routes {
+		if r.Gw != nil && r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			a, _ := netip.AddrFromSlice(r.Dst.IP)
+			out = append(out, a.Unmap().Next())
+		}
+	}
+	return out, errors.Join(err, routesErr)
+}
+
 // Neighbour is the source of that name of a simulation.
 func (n *Network) Neighbour(a netip.Addr, out simulate.Link) (s simulate.Neighbour, err error) {
 	l, err := n.handle.LinkByIndex(out.Index)

@@ -14,8 +14,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -148,58 +146,19 @@ func IsOwnService(at netip.AddrPort) bool {
 
 // ServiceCIDRs returns the ranges of ClusterIPs. An API server that is too old has none.
 func (c *Client) ServiceCIDRs(ctx context.Context) (out []netip.Prefix, err error) {
-	var list networkingv1.ServiceCIDRList
-	err = c.list(ctx, networkingv1.SchemeGroupVersion, "servicecidrs", &list)
-	if err != nil && !apierrors.IsNotFound(err) {
+	client, err := c.resource(networkingv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion())
+	if err != nil {
 		return nil, err
+	}
+	var list networkingv1.ServiceCIDRList
+	if err := client.Get().Resource("servicecidrs").Do(ctx).Into(&list); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
 	}
 	for i := range list.Items {
 		cidrs, _ := convert.ServiceCIDR(&list.Items[i])
 		out = append(out, cidrs...)
 	}
 	return out, nil
-}
-
-// maxSample is how many objects of a kind a sample has.
-const maxSample = "500"
-
-func (c *Client) list(ctx context.Context, version schema.GroupVersion, resource string, into runtime.Object) error {
-	client, err := c.resource(version, scheme.Codecs.WithoutConversion())
-	if err == nil {
-		err = client.Get().Resource(resource).Param("limit", maxSample).Do(ctx).Into(into)
-	}
-	if err != nil {
-		return fmt.Errorf("list %s: %w", resource, err)
-	}
-	return nil
-}
-
-// Sample returns TCP endpoints of some EndpointSlices, and a health check node port of some Services,
-// if one has it.
-func (c *Client) Sample(ctx context.Context) (endpoints []netip.AddrPort, healthPorts []uint16, err error) {
-	var list discoveryv1.EndpointSliceList
-	if err := c.list(ctx, discoveryv1.SchemeGroupVersion, "endpointslices", &list); err != nil {
-		return nil, nil, err
-	}
-	for i := range list.Items {
-		s := &list.Items[i]
-		for _, e := range s.Endpoints {
-			for _, p := range s.Ports {
-				a, err := netip.ParseAddr(strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""))
-				if err == nil && p.Port != nil && (p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP) {
-					endpoints = append(endpoints, netip.AddrPortFrom(a, uint16(*p.Port)))
-				}
-			}
-		}
-	}
-	var services corev1.ServiceList
-	err = c.list(ctx, corev1.SchemeGroupVersion, "services", &services)
-	for i := range services.Items {
-		if port := services.Items[i].Spec.HealthCheckNodePort; port != 0 && len(healthPorts) == 0 {
-			healthPorts = append(healthPorts, uint16(port))
-		}
-	}
-	return endpoints, healthPorts, err
 }
 
 // ForRequests returns a client of a kubeconfig file for single requests.
