@@ -30,21 +30,26 @@ var (
 	Informers   = Program{"informers", "integration/cluster", "./informers"}
 )
 
-// dir is the folder of the programs that [Provide] built.
+// dir is the folder of the programs that [Main] built.
 var dir string
 
 // Main provides kube-vmap and other programs, runs a package's tests and removes what it built. It
 // returns the exit code.
 func Main(m *testing.M, others ...Program) int {
-	defer Remove()
-	if err := Provide(append(others, KubeVMap)...); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, p := range append(others, KubeVMap) {
+		if _, ok := p.found(); ok {
+			continue
+		}
+		if err := p.build(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s for tests: %v\n", p.name, err)
+			return 1
+		}
 	}
 	return m.Run()
 }
 
-// Path returns the path of a program that [Main] or [Provide] provided.
+// Path returns the path of a program that [Main] provided.
 func (p Program) Path() string {
 	if path, ok := p.found(); ok {
 		return path
@@ -63,27 +68,8 @@ func (p Program) found() (path string, ok bool) {
 	return path, err == nil
 }
 
-// Provide builds the programs that [Variable] does not provide, with the flags of the tests' own
-// build, from GOFLAGS; their version is "of-the-tests". Users without any rights can execute them.
-func Provide(programs ...Program) error {
-	for _, p := range programs {
-		if _, ok := p.found(); ok {
-			continue
-		}
-		if err := p.build(); err != nil {
-			return fmt.Errorf("build %s for tests: %w", p.name, err)
-		}
-	}
-	return nil
-}
-
-// Remove removes what was built.
-func Remove() {
-	if dir != "" {
-		_ = os.RemoveAll(dir)
-	}
-}
-
+// build builds the program with the flags of the tests' own build, from GOFLAGS; its version is
+// "of-the-tests". Users without any rights can execute it.
 func (p Program) build() (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
