@@ -193,6 +193,11 @@ var nodeKinds = []nodeKind{
 		doubt: "table arp a, chain o, is not simulated",
 	},
 	{
+		name: "table-of-ARP-and-a-client-without-a-route",
+		commands: `$ip route add prohibit $outside; nft 'add table arp a; add chain arp a o {
+			type filter hook output priority 0; }; add rule arp a o arp daddr ip 10.244.1.9 drop'`, lost: 6,
+	},
+	{
 		name: "ingress-of-a-port", bridge: true,
 		commands: `test $fam = ip6 || nft 'table netdev n { chain i {
 			type filter hook ingress device veth4 priority 0; tcp dport 8080 drop; }; }'`,

@@ -44,8 +44,11 @@ func (w *walk) checkLinks(bridged bool) error {
 // stopsARP reports whether a chain of ARP may stop what the node and its neighbours send to find each
 // other: where the packet comes in, and where it leaves.
 func (w *walk) stopsARP(b BaseChain) (bool, error) {
+	if w.frame.family != model.IPv4 {
+		return false, nil
+	}
 	from, err := w.wayTo(w.frame.source().Addr(), w.frame.destination().Addr())
-	if w.frame.family != model.IPv4 || err != nil && !errors.Is(err, ErrNoRoute) {
+	if err != nil && !errors.Is(err, ErrNoRoute) {
 		return false, err
 	}
 	if !from.Via.IsValid() {
