@@ -20,7 +20,7 @@ import (
 
 // randomNodes is how many nodes the long suite compares, and fewRandomNodes how many others do. Of a
 // hundred packets, explain is not certain of maxUncertain.
-const randomNodes, fewRandomNodes, maxUncertain = 300, 12, 10
+const randomNodes, fewRandomNodes, maxUncertain = 300, 20, 10
 
 // A piece is what a program or an administrator sets on a node: commands, and the content of a
 // table of nft. Both are expanded for each family. One of several texts is used.

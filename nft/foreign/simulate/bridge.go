@@ -124,14 +124,12 @@ func (w *walk) mayBeUnrouted(noRoute error) (bool, error) {
 	if w.conn.reply {
 		translated = statusSourceNAT
 	}
-	if w.conn.status&translated != 0 && errors.As(noRoute, &why) && why != unix.EHOSTUNREACH {
-		return false, nil
-	}
+	dropped := w.conn.status&translated != 0 && errors.As(noRoute, &why) && why != unix.EHOSTUNREACH
 	r, err := w.route(RouteQuery{To: w.frame.destination().Addr()})
 	if errors.Is(err, ErrNoRoute) {
-		return true, nil
+		return !dropped, nil
 	}
-	return r.Out == w.frame.in && !r.Via.IsValid(), err
+	return !dropped && r.Out == w.frame.in && !r.Via.IsValid(), err
 }
 
 // passPorts passes chains at a hook of the ports of a bridge, by one of which the packet comes in or
