@@ -12,7 +12,6 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/masquerade"
 	"kube-vmap/model"
 )
 
@@ -79,21 +78,14 @@ func TestTCPClientsAreRefusedImmediately(t *testing.T) {
 	start(t, l, f)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
-			before, err := masquerade.Count(from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := count(t, from)
 			for range 10 {
 				_, err := from.DialContext(t.Context(), "tcp", s.ClusterAddrPort(family).String())
 				if !errors.Is(err, syscall.ECONNREFUSED) {
 					t.Fatalf("%s from %s: %v", family, from, err)
 				}
 			}
-			after, err := masquerade.Count(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := after.Since(before, "TCPSynRetrans"); n > 0 {
+			if n := count(t, from).since(before, "TCPSynRetrans"); n > 0 {
 				t.Errorf("%s from %s: %d SYNs were sent again", family, from, n)
 			}
 		}

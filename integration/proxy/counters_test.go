@@ -1,22 +1,23 @@
-package masquerade
+package proxy
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 
 	"kube-vmap/integration/lab"
 )
 
-// Counters are the kernel's counters of a host, by name: those of TCP (netstat), and those of
+// counters are the kernel's counters of a host, by name: those of TCP (netstat), and those of
 // connection tracking.
-type Counters map[string]int
+type counters map[string]int
 
-// Count reads them.
-func Count(h *lab.Host) (Counters, error) {
-	c := Counters{}
+// count reads them.
+func count(t *testing.T, h *lab.Host) counters {
+	t.Helper()
+	c := counters{}
 	err := h.Do(func() error {
 		tracking := c.read("/proc/thread-self/net/stat/nf_conntrack", 16)
 		if os.IsNotExist(tracking) {
@@ -25,17 +26,17 @@ func Count(h *lab.Host) (Counters, error) {
 		return errors.Join(c.read("/proc/thread-self/net/netstat", 10), tracking)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read counters of %s: %w", h.Name, err)
+		t.Fatalf("read counters of %s: %v", h.Name, err)
 	}
-	return c, nil
+	return c
 }
 
-// Since returns by how much a counter has grown; zero if this kernel does not have it.
-func (c Counters) Since(before Counters, name string) int { return c[name] - before[name] }
+// since returns by how much a counter has grown; zero if this kernel does not have it.
+func (c counters) since(before counters, name string) int { return c[name] - before[name] }
 
 // read reads tables: a line of names, and lines of values that are added up. The first column of
 // netstat is the name of its table.
-func (c Counters) read(path string, base int) error {
+func (c counters) read(path string, base int) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
