@@ -114,15 +114,6 @@ func TestKubeconfigNeedsOnlyTheServerAddress(t *testing.T) {
 	}
 }
 
-func TestKubeadmFilesAreMountedAtTheirPaths(t *testing.T) {
-	text := string(read(t, "../cmd/kube-vmap/config/testdata/kubeadm.yaml"))
-	_, kubeconfig, _ := strings.Cut(text, "kubeconfig: ")
-	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
-	for _, c := range daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers {
-		mounted(t, c, kubeconfig)
-	}
-}
-
 // TestProbesMatchHealthServer checks also that only readiness, and so a rollout, depends on the
 // API server and the node's pod CIDRs: no probe restarts a pod that starts.
 func TestProbesMatchHealthServer(t *testing.T) {

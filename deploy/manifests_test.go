@@ -111,28 +111,6 @@ func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 	}
 }
 
-func TestManifestsReferToEachOther(t *testing.T) {
-	var account corev1.ServiceAccount
-	decode(t, "base/serviceaccount.yaml", &account)
-	made := kustomized(t, "site").ConfigMapGenerator[0]
-	ds := daemonSet(t, "base/daemonset.yaml")
-
-	for kind, namespace := range map[string]string{
-		"ServiceAccount": account.Namespace, "DaemonSet": ds.Namespace, "ConfigMap": made.Namespace,
-		"cleanup": daemonSet(t, "base/cleanup.yaml").Namespace, "the rest": kustomized(t, "base").Namespace,
-	} {
-		if namespace != "kube-system" {
-			t.Errorf("%s is in namespace %q, want kube-system, for system-node-critical and discovery", kind, namespace)
-		}
-	}
-	if ds.Spec.Template.Spec.ServiceAccountName != account.Name {
-		t.Errorf("pods run as %q, the ServiceAccount is %q", ds.Spec.Template.Spec.ServiceAccountName, account.Name)
-	}
-	if name := configVolume(t, ds); name != made.Name {
-		t.Errorf("pods mount ConfigMap %q, made is %q", name, made.Name)
-	}
-}
-
 func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 	var binding rbacv1.ClusterRoleBinding
 	decode(t, "base/clusterrolebinding.yaml", &binding)

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,9 +12,6 @@ import (
 // kubeProxyLabels are the labels of kube-proxy's pods in clusters of kubeadm
 // (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
 var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
-
-// proxyLabel is the node label that chooses a node's proxy.
-const proxyLabel = "kube-vmap.io/proxy"
 
 func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
@@ -45,36 +41,6 @@ func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 	}
 }
 
-func TestEveryNodeGetsExactlyOneProxy(t *testing.T) {
-	cleanup := labels.SelectorFromSet(daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.NodeSelector)
-	for _, overlay := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
-		folder := "overlays/" + overlay
-		ours, theirs := daemonSet(t, folder+"/nodes.yaml"), daemonSet(t, folder+"/kube-proxy.yaml")
-		if base := daemonSet(t, "base/daemonset.yaml"); ours.Name != base.Name || ours.Namespace != base.Namespace || ours.Kind != base.Kind {
-			t.Errorf("%s patches %s %s/%s, which is not in base", overlay, ours.Kind, ours.Namespace, ours.Name)
-		}
-		unlabelled := labels.Set{"kubernetes.io/os": "linux"}
-		if got, want := nodes(t, ours)(unlabelled), overlay == "instead-of-kube-proxy"; got != want {
-			t.Errorf("%s: kube-vmap on a node without label is %t, want %t", overlay, got, want)
-		}
-		for _, node := range []labels.Set{
-			unlabelled, {proxyLabel: "enabled"}, {proxyLabel: "disabled"}, {proxyLabel: "cleanup"}, {proxyLabel: ""}, {"kube-vmap": "enabled"},
-		} {
-			if nodes(t, ours)(node) == nodes(t, theirs)(node) {
-				t.Errorf("%s: a node with %v has both proxies or none", overlay, node)
-			}
-		}
-		for value, want := range map[string]bool{"enabled": true, "disabled": false, "cleanup": false} {
-			if got := nodes(t, ours)(labels.Set{proxyLabel: value}); got != want {
-				t.Errorf("%s: kube-vmap on a node with %s=%s is %t, want %t", overlay, proxyLabel, value, got, want)
-			}
-			if got := cleanup.Matches(labels.Set{"kubernetes.io/os": "linux", proxyLabel: value}); got != (value == "cleanup") {
-				t.Errorf("cleanup on a node with %s=%s is %t", proxyLabel, value, got)
-			}
-		}
-	}
-}
-
 // TestPodsTolerateAllTaints checks that kube-vmap runs wherever kube-proxy would.
 func TestPodsTolerateAllTaints(t *testing.T) {
 	for _, file := range []string{
@@ -95,21 +61,4 @@ func awayFrom(t *testing.T, ds appsv1.DaemonSet) *metav1.LabelSelector {
 		t.Fatalf("%s keeps clear of %+v, want one kind of pods on its node", ds.Name, terms)
 	}
 	return terms[0].LabelSelector
-}
-
-// nodes returns which nodes a patch allows for a DaemonSet's pods.
-func nodes(t *testing.T, patch appsv1.DaemonSet) func(labels.Set) bool {
-	t.Helper()
-	terms := patch.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
-		t.Fatalf("nodes are %+v, want one expression", terms)
-	}
-	e := terms[0].MatchExpressions[0]
-	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values},
-	}})
-	if err != nil {
-		t.Fatal(fmt.Errorf("%+v: %w", e, err))
-	}
-	return func(node labels.Set) bool { return selector.Matches(node) }
 }
