@@ -139,7 +139,7 @@ func (o *outages) overdue(now time.Time) (over []*pool) {
 	for p := range o.waiting {
 		if now.Sub(p.since) >= p.hold {
 			over = append(over, p)
-			p.over, o.ended[p], o.resized = true, now, true
+			p.over, o.ended[p] = true, now
 			delete(o.waiting, p)
 		}
 	}
@@ -159,7 +159,7 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 			again = append(again, p)
 		}
 		p.begin(now)
-		p.resumed, o.resized = true, true
+		p.resumed = true
 		delete(o.ended, p)
 	}
 	return sorted(again)
@@ -167,7 +167,8 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 
 // applyShares returns pools that must not hold, and those that may again, once each. Where more
 // frontends of a family would hold than capacity, of the namespaces that have more than their fair share
-// the first pools by address hold. A node port counts at each address of the node.
+// the first pools by address hold. Those that are over count, too, as they will hold again. A node port
+// counts at each address of the node.
 func (o *outages) applyShares(now time.Time) (over, again []*pool) {
 	if !o.resized || o.beyond == 0 && len(o.frontends)*max(o.addrs, 1) <= capacity {
 		return nil, nil
@@ -184,7 +185,7 @@ func (o *outages) applyShares(now time.Time) (over, again []*pool) {
 		weights := map[string]int{}
 		var all []*pool
 		for _, p := range o.pools {
-			if p.key.Family == f && (!p.over || p.beyond) {
+			if p.key.Family == f {
 				weights[p.service.Namespace] += weight(p)
 				all = append(all, p)
 			}
@@ -197,10 +198,13 @@ func (o *outages) applyShares(now time.Time) (over, again []*pool) {
 			switch beyond := used[n] > share; {
 			case beyond == p.beyond:
 			case beyond:
-				over = append(over, p)
+				if !p.over {
+					over = append(over, p)
+				}
 				p.over, p.beyond = true, true
 				o.beyond++
 				delete(o.waiting, p)
+				delete(o.ended, p)
 			default:
 				again = append(again, p)
 				p.begin(now)
