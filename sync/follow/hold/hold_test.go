@@ -666,3 +666,29 @@ func TestShareCountsAddressesOfNodePorts(t *testing.T) {
 		r.after(2*period, 5000-capacity/11)
 	})
 }
+
+// TestSleepersDoNotTakeTurns has a namespace with more Services that scale to zero than may hold, one of
+// which is over for a minute.
+func TestSleepersDoNotTakeTurns(t *testing.T) {
+	run(t, func(r *rig, to model.Match) {
+		if r.protocol != model.UDP {
+			return // it takes seconds
+		}
+		var all []model.Frontend
+		for range capacity + 1 {
+			to.Addr = to.Addr.Next()
+			f := r.service(to, "large", "1", model.VerdictHold)[0]
+			f.Pool.ScaleToZero = true
+			all = append(all, f)
+		}
+		r.commit(all...)
+		r.after(period, 1)
+		r.send(all[0].Match)
+		if r.after(11*time.Second, 2); r.again > 0 {
+			r.Errorf("%d pools hold again", r.again)
+		}
+		if r.after(resumeTime, 2); r.again != 1 {
+			r.Errorf("%d pools hold again, want the first one", r.again)
+		}
+	})
+}
