@@ -145,49 +145,52 @@ func (d *demand) readActive(c *Config) error {
 	return d.err
 }
 
+// countActive counts by endpoint first: many Services may name one that has many connections.
 func (d *demand) countActive(c *Config) error {
-	services := map[endpoint]sets.Set[model.ServiceName]{}
+	here := map[endpoint]sets.Set[model.ServiceName]{}
 	for m, p := range d.frontends {
 		for _, at := range p.here {
 			at := endpoint{m.Protocol, at}
-			if services[at] == nil {
-				services[at] = sets.New[model.ServiceName]()
+			if here[at] == nil {
+				here[at] = sets.New[model.ServiceName]()
 			}
-			services[at].Insert(p.service)
+			here[at].Insert(p.service)
 		}
 	}
-	var active map[model.ServiceName]int
-	if len(services) > 0 {
+	open := map[endpoint]int{}
+	if len(here) > 0 {
 		own, err := c.Addresses()
 		if err != nil {
 			return err
 		}
-		probes := sets.New[netip.Addr]()
-		for _, p := range own {
-			probes.Insert(p.Addr())
+		isOwn := func(a netip.Addr) bool {
+			return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == a })
 		}
 		timeout := c.TCPTimeout()
-		err = c.Tracking.EachReplied(func() { active = map[model.ServiceName]int{} }, func(e conntrack.Entry) {
-			of := services[endpoint{e.Protocol, e.Reply}]
+		err = c.Tracking.EachReplied(func() { clear(open) }, func(e conntrack.Entry) {
+			at := endpoint{e.Protocol, e.Reply}
 			// Half of a handshake is a probe of a node, or has a forged source.
 			idle := e.Protocol == model.TCP && (!e.IsAssured() ||
 				e.Open && e.Expires > shortTimeout && timeout-e.Expires >= idleTime)
-			if of == nil || e.Aborted || idle || e.Reply == e.Original && probes.Has(e.Client.Addr()) {
+			if here[at] == nil || e.Aborted || idle || e.Reply == e.Original && isOwn(e.Client.Addr()) {
 				return
 			}
-			for s := range of {
-				n := active[s]
-				if e.Open {
-					n++
-				}
-				active[s] = n
+			n := open[at]
+			if e.Open {
+				n++
 			}
+			open[at] = n
 		})
 		if err != nil {
 			return err
 		}
 	}
-	d.active = active
+	d.active = map[model.ServiceName]int{}
+	for at, n := range open {
+		for s := range here[at] {
+			d.active[s] += n
+		}
+	}
 	return nil
 }
 

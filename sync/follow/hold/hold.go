@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -257,13 +258,13 @@ func (h *Hold) read() (err error) {
 			continue
 		}
 		if failed == nil {
-			now, n, stale := time.Now(), 0, sets.New[model.Match]()
+			now, n, stale := time.Now(), 0, map[model.Match]nft.Client{}
 			failed = h.Kernel.Clients(nft.SetID{Family: f, Kind: nft.SetHeld}, func(c nft.Client) {
 				n++
 				at := now.Add(c.Expires - nft.HeldTime)
 				p, first, isStale := h.packet(c.Destination, at)
 				if isStale && min(c.Expires, now.Sub(at)) >= staleTime {
-					stale.Insert(c.Destination)
+					stale[c.Destination] = c
 				}
 				if first {
 					fresh.Insert(p.service)
@@ -287,16 +288,12 @@ func (h *Hold) read() (err error) {
 
 // forget removes frontends that no longer hold from a set that is nearly full, with n elements. In a full
 // one the kernel records no packets to others.
-func (h *Hold) forget(f model.Family, n int, stale sets.Set[model.Match]) error {
+func (h *Hold) forget(f model.Family, n int, stale map[model.Match]nft.Client) error {
 	first, forgotten := !h.crowded[f], 0
 	if h.crowded[f] = n > capacity; !h.crowded[f] {
 		return nil
 	}
-	for some := range slices.Chunk(stale.UnsortedList(), poolsAtOnce) {
-		list := make([]nft.Client, len(some))
-		for i, to := range some {
-			list[i].Destination = to
-		}
+	for list := range slices.Chunk(slices.Collect(maps.Values(stale)), poolsAtOnce) {
 		switch _, err := h.Kernel.Apply(nft.Batch{nft.Forget(nft.SetID{Family: f, Kind: nft.SetHeld}, list)}); {
 		case err == nil:
 			forgotten += len(list)
