@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
 )
@@ -30,14 +29,13 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 		unreplied[at] = struct{}{}
 	}
 	replies := func(at netip.AddrPort) bool { _, no := unreplied[at]; return !no }
-	drains := s.drains(key)
+	all := s.undrained(key)
 	var best endpointRank
-	for i := range s {
-		for at, e := range s.endpointsOf(i, key, drains) {
-			r := endpointRank{true, replies(at), e.Ready, s[i].Priority}
-			if (e.Ready || e.Serving && e.Terminating) && r.isBefore(best) {
-				best = r
-			}
+	for _, c := range all {
+		e := s.endpoint(c)
+		r := endpointRank{true, replies(s.addrPort(c)), e.Ready, s[c.slice].Priority}
+		if (e.Ready || e.Serving && e.Terminating) && r.isBefore(best) {
+			best = r
 		}
 	}
 	if !best.exists {
@@ -46,16 +44,15 @@ func (s endpointSlices) active(key portKey, unresponsive []netip.AddrPort) (
 	for i := range s {
 		if s[i].Priority == best.priority || s[i].Drained {
 			active = append(active, s[i])
-			continue
 		}
-		for at, e := range s.endpointsOf(i, key, drains) {
-			switch {
-			case !e.Ready:
-			case replies(at):
-				standBy = append(standBy, at)
-			default:
-				avoided = append(avoided, at)
-			}
+	}
+	for _, c := range all {
+		switch at := s.addrPort(c); {
+		case !s.endpoint(c).Ready || s[c.slice].Priority == best.priority:
+		case replies(at):
+			standBy = append(standBy, at)
+		default:
+			avoided = append(avoided, at)
 		}
 	}
 	for _, list := range []*[]netip.AddrPort{&avoided, &standBy} {
@@ -76,40 +73,23 @@ func (r endpointRank) isBefore(o endpointRank) bool {
 		cmp.Compare(r.priority, o.priority)) < 0
 }
 
-// drains returns the drained candidates, of each address the one to use.
-func (s endpointSlices) drains(key portKey) map[netip.AddrPort]candidate {
-	drains := map[netip.AddrPort]candidate{}
+// undrained returns the candidates for the port that no slice drains, without their traits.
+func (s endpointSlices) undrained(key portKey) (all []candidate) {
+	drained := map[netip.AddrPort]candidate{} // of each address the one to use
 	for i := range s {
-		if !s[i].Drained {
-			continue
-		}
 		for number := range key.portNumbers(&s[i]) {
 			for k := range s[i].Endpoints {
 				c := candidate{slice: uint32(i), index: uint32(k), number: number}
-				if before, twice := drains[s.addrPort(c)]; !twice || s.compareSameAddr(c, before) < 0 {
-					drains[s.addrPort(c)] = c
+				if !s[i].Drained {
+					all = append(all, c)
+				} else if before, twice := drained[s.addrPort(c)]; !twice || s.compareSameAddr(c, before) < 0 {
+					drained[s.addrPort(c)] = c
 				}
 			}
 		}
 	}
-	return drains
-}
-
-// endpointsOf ranges over the endpoints of slice i that offer the port, unless they are drained.
-func (s endpointSlices) endpointsOf(
-	i int, key portKey, drains map[netip.AddrPort]candidate,
-) iter.Seq2[netip.AddrPort, *Endpoint] {
-	return func(yield func(netip.AddrPort, *Endpoint) bool) {
-		for number := range key.portNumbers(&s[i]) {
-			for k := range s[i].Endpoints {
-				c := candidate{slice: uint32(i), index: uint32(k), number: number}
-				if drain, found := drains[s.addrPort(c)]; found && s.compareSameAddr(drain, c) <= 0 {
-					continue
-				}
-				if !yield(s.addrPort(c), s.endpoint(c)) {
-					return
-				}
-			}
-		}
-	}
+	return slices.DeleteFunc(all, func(c candidate) bool {
+		by, found := drained[s.addrPort(c)]
+		return found && s.compareSameAddr(by, c) < 0
+	})
 }
