@@ -224,5 +224,5 @@ func (l *Loop) handleDrift(found driftResult) {
 		all.Set = append(all.Set, *f.Frontend)
 	}
 	l.notifyFollowers(all, true) // flows that began meanwhile may have no endpoint
-	l.observe(r, start) // without the changes that wait, which the repair does not include
+	l.observe(r, start)          // without the changes that wait, which the repair does not include
 }
