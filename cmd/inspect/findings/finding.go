@@ -93,13 +93,9 @@ func Of(d *nodestatus.Document) []Finding {
 }
 
 func ofProblem(p *nodestatus.Problem) Finding {
-	field := p.Field
-	switch p.Reason {
-	case model.ProblemNodePorts:
-		field = cmp.Or(field, nodestatus.FieldNodePorts)
-	case model.ProblemOpen:
-		field = nodestatus.FieldSourceRanges
-	}
+	field := cmp.Or(p.Field, map[string]string{
+		model.ProblemNodePorts: nodestatus.FieldNodePorts, model.ProblemOpen: nodestatus.FieldSourceRanges,
+	}[p.Reason])
 	return Finding{
 		Severity: nodestatus.SeverityOf(p.Reason), Object: p.Object, Reason: p.Reason, Field: field, Args: p.Args,
 		Text: strings.ReplaceAll(p.Text, "\n", "; "),

@@ -18,42 +18,36 @@ const (
 
 // A retryState is the state of a socket that cannot be opened.
 type retryState struct {
-	backoff  wait.Backoff
-	until    time.Time
-	reported string // the last error that was reported
+	backoff wait.Backoff
+	until   time.Time
+	problem sync.Problem // the last one, which was reported
 }
 
 // scheduleRetry schedules the next attempt. It reports each error once, and a lack of descriptors
 // for all sockets together.
 func (s *Sockets) scheduleRetry(socket Socket, err error) {
-	if !errors.Is(err, syscall.EAFNOSUPPORT) {
-		s.count(socket, 0, 1)
-	}
 	r := s.failed[socket]
 	if r == nil {
 		r = &retryState{backoff: wait.Backoff{Duration: minBackoff, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}}
-		s.failed[socket] = r
 	}
 	r.until = time.Now().Add(r.backoff.Step())
-	text := fmt.Sprint(err)
-	if text == r.reported {
-		return
-	}
-	r.reported = text
+	var p sync.Problem
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine lacks this family. The Service is not wrong.
 		s.Log.Debug("address family not supported", "server", s.Name, "service", socket.Service.String(), "err", err)
-		return
-	}
-	p := sync.Problem{
-		Object: sync.Object{
-			Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID,
-		},
-		Reason: s.Reason, Field: fmt.Sprintf("%s: %d", s.Field, socket.Addr.Port()),
-		Text: fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err),
+	} else {
+		s.count(socket, 0, 1)
+		p = sync.Problem{
+			Object: sync.Object{
+				Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID,
+			},
+			Reason: s.Reason, Field: fmt.Sprintf("%s: %d", s.Field, socket.Addr.Port()),
+			Text: fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err),
+		}
 	}
 	s.mu.Lock()
-	s.problems[socket] = p
+	known := r.problem
+	s.failed[socket], r.problem = r, p
 	s.mu.Unlock()
 	report := func() {
 		s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
@@ -62,19 +56,20 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 			s.Recorder.Warn(p.Object, p.Reason, p.Text)
 		}
 	}
-	if errors.Is(err, syscall.EMFILE) {
+	switch {
+	case p == known || p == sync.Problem{}:
+	case errors.Is(err, syscall.EMFILE):
 		s.full.Do(report)
-	} else {
+	default:
 		report()
 	}
 }
 
 // forget forgets that a socket could not be opened.
 func (s *Sockets) forget(socket Socket) {
-	delete(s.failed, socket)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.problems, socket)
+	delete(s.failed, socket)
 }
 
 // markListening records that a socket is open. It logs at a higher level if that failed before.

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -65,11 +64,10 @@ type Sockets struct {
 	Config
 	listen func(context.Context, Socket) (net.Listener, error)
 
-	mu       stdsync.Mutex   // guards wanted, counts and problems
-	wanted   map[Socket]bool // changes that Run has not applied: true to open, false to close
-	counts   [len(model.Families)]Counts
-	problems map[Socket]sync.Problem
-	wake     chan struct{} // has a token if there are changes
+	mu     stdsync.Mutex   // guards wanted, counts and changes of failed
+	wanted map[Socket]bool // changes that Run has not applied: true to open, false to close
+	counts [len(model.Families)]Counts
+	wake   chan struct{} // has a token if there are changes
 
 	// The following belongs to Run's goroutine.
 	open    map[Socket]net.Listener
@@ -94,7 +92,7 @@ type servedSocket struct {
 func New(c Config) *Sockets {
 	return &Sockets{
 		Config: c, listen: open,
-		wanted: map[Socket]bool{}, problems: map[Socket]sync.Problem{}, wake: make(chan struct{}, 1),
+		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
 		open: map[Socket]net.Listener{}, failed: map[Socket]*retryState{}, ended: make(chan servedSocket),
 		errFull: fmt.Errorf("%w: %d of the %d that the process may have are for such ports",
 			syscall.EMFILE, c.Max, maxDescriptors()),
@@ -130,10 +128,15 @@ func (s *Sockets) Counts() [len(model.Families)]Counts {
 }
 
 // Problems returns the Services whose sockets cannot be opened. It may be called from any goroutine.
-func (s *Sockets) Problems() []sync.Problem {
+func (s *Sockets) Problems() (out []sync.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.problems))
+	for _, r := range s.failed {
+		if r.problem.Reason != "" {
+			out = append(out, r.problem)
+		}
+	}
+	return out
 }
 
 func (s *Sockets) count(socket Socket, open, failures int) {
