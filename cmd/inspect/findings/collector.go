@@ -118,8 +118,12 @@ func (c *collector) collect() (out []Finding) {
 		c.notCounted(&c.service.Ports[i])
 	}
 	for _, d := range c.drafts {
-		if slices.Contains([]string{nodestatus.ReasonNoEndpoints, nodestatus.ReasonNotReady, nodestatus.ReasonDrained, nodestatus.ReasonNoneLocal}, d.Reason) && len(d.Families) < c.families() {
-			d.Family = d.Families[0] // the other one has endpoints
+		ofOther := func(p nodestatus.Port) bool { return p.Family != d.Families[0] }
+		switch d.Reason {
+		case nodestatus.ReasonNoEndpoints, nodestatus.ReasonNotReady, nodestatus.ReasonDrained, nodestatus.ReasonNoneLocal:
+			if len(d.Families) == 1 && slices.ContainsFunc(c.service.Ports, ofOther) {
+				d.Family = d.Families[0] // the other one has endpoints
+			}
 		}
 		out = append(out, d.Finding)
 	}

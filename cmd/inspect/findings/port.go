@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"maps"
 	"slices"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -71,14 +72,6 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	d.Hit, d.All = max(d.Hit, v.local), max(d.All, v.usable)
 }
 
-func (c *collector) families() int {
-	var list []string
-	for i := range c.service.Ports {
-		list = once(list, c.service.Ports[i].Family)
-	}
-	return len(list)
-}
-
 func (c *collector) choice(p *nodestatus.Port, v *portView) {
 	if len(v.used) < 2 {
 		return
@@ -141,15 +134,11 @@ func (c *collector) unused(p *nodestatus.Port, v *portView) {
 			}
 		}
 		fields := map[string][]*nodestatus.Endpoint{}
-		var order []string
 		for _, e := range list {
 			field := nodestatus.FieldOf(c.service, e)
-			if fields[field] == nil {
-				order = append(order, field)
-			}
 			fields[field] = append(fields[field], e)
 		}
-		for _, field := range order {
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
 			c.draft(r.severity, r.reason, field, p, fields[field]...).add(fields[field], v.all).Kind = r.kind
 		}
 	}

@@ -111,7 +111,9 @@ var reasons = []reason{
 	{ReasonOtherProxy, problem, "another proxy seems to run on the node", "", nil},
 	{ReasonReturned, problem, "the take-over failed, and kube-proxy's rules serve the node again", "", nil},
 	{ReasonUncertain, problem, "what the kernel holds is not known, after a failed change", "",
-		words("a change failed; this is the state before it, until the kernel has been read again")},
+		func(*sentence) string {
+			return "a change failed; this is the state before it, until the kernel has been read again"
+		}},
 	{ReasonUnread, problem, "something could not be read from the kernel", "",
 		func(s *sentence) string { return "the kernel cannot be read: " + s.Message }},
 	{ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", "", nil},
@@ -308,8 +310,6 @@ func ReasonsHelp() string {
 	}
 	return b.String()
 }
-
-func words(text string) func(*sentence) string { return func(*sentence) string { return text } }
 
 var tableStates = map[string]string{
 	TableForeign: "belongs to another program, so that nothing can be changed",

@@ -171,11 +171,6 @@ func (f *Finding) Where() string {
 	return f.Object + " (" + some(f.Ports) + ")"
 }
 
-// Text returns the words for the problem of a document.
-func Text(reason string, a Args) string {
-	return (&Finding{Reason: reason, Args: a}).Sentence()
-}
-
 // NameEndpoints gives the endpoints that the sentence names other names. Those with the same
 // name are named once; those without one only if the sentence names them now.
 func (f *Finding) NameEndpoints(name func(endpoint string) string) {

@@ -61,7 +61,7 @@ func TestServicesThatClaimAnAddressInVainAreCauses(t *testing.T) {
 	s := &r.documents["node-1"].Services[0]
 	for _, at := range [][]string{{"10.96.55.163:80/sctp", "10.96.55.163:80/tcp"}, {"10.96.55.163:80/udp"}, {"10.96.55.163:8/tcp"}} {
 		p := conflictOf("shop/young", "spec.externalIPs: 10.96.55.163", at...)
-		p.Text = nodestatus.Text(p.Reason, p.Args)
+		p.Text = (&nodestatus.Finding{Reason: p.Reason, Args: p.Args}).Sentence()
 		s.Contested = append(s.Contested, p)
 	}
 	const cause = "Service shop/young, spec.externalIPs: 10.96.55.163: 10.96.55.163:80/sctp, 10.96.55.163:80/tcp are held by Service shop/older"

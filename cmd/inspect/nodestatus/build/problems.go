@@ -74,7 +74,8 @@ func (b *builder) conflicts() {
 }
 
 func problem(object, reason, field string, a nodestatus.Args) nodestatus.Problem {
-	return nodestatus.Problem{Object: object, Reason: reason, Text: nodestatus.Text(reason, a), Field: field, Args: a}
+	text := (&nodestatus.Finding{Reason: reason, Args: a}).Sentence()
+	return nodestatus.Problem{Object: object, Reason: reason, Text: text, Field: field, Args: a}
 }
 
 const maxMatches = 6
