@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -22,8 +21,10 @@ func TestEachPartHasItsOwnHandle(t *testing.T) {
 	if len(seen) != 21 || h.err != nil {
 		t.Errorf("%d handles, %v", len(seen), h.err)
 	}
-	if err := errors.Join(h.close(), k.Close()); err != nil {
-		t.Error(err)
+	for handle := range seen {
+		if err := handle.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -63,20 +63,13 @@ type handles struct {
 	err    error // of those that could not be opened
 }
 
-// take opens a handle that no other part has, until close.
+// take opens a handle that no other part has, until run ends.
 func (h *handles) take() *kernel.Kernel {
 	handle, err := h.shared.Share()
 	if h.err = errors.Join(h.err, err); err == nil {
 		h.open = append(h.open, handle)
 	}
 	return handle
-}
-
-func (h *handles) close() (err error) {
-	for _, handle := range h.open {
-		err = errors.Join(err, handle.Close())
-	}
-	return err
 }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
@@ -131,7 +124,11 @@ func (p *proxy) findAPIServer(ctx context.Context, client *cluster.Client) {
 // run runs all tasks until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	p.handles.shared = k
-	defer func() { err = errors.Join(err, p.handles.close()) }()
+	defer func() {
+		for _, handle := range p.handles.open {
+			err = errors.Join(err, handle.Close())
+		}
+	}()
 	p.takeover = p.newTakeover()
 	return p.runTasks(ctx, k)
 }

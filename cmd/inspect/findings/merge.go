@@ -102,7 +102,7 @@ func id(f *Finding) string {
 }
 
 func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
+	if a.IsZero() || b.Before(a) {
 		return b
 	}
 	return a

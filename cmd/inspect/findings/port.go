@@ -104,9 +104,7 @@ func (c *collector) held(p *nodestatus.Port, f *nodestatus.Frontend) {
 		return
 	}
 	d := c.draft(problem, nodestatus.ReasonHeld, nodestatus.FieldHold, p).frontend(p, f)
-	if d.Since.IsZero() || w.Since.Before(d.Since) {
-		d.Since = w.Since
-	}
+	d.Since = earlier(d.Since, w.Since)
 	d.Clients = max(d.Clients, w.Clients) // of other ports they may be the same ones
 }
 

@@ -42,8 +42,6 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 		if d.Clients = u.Clients; len(d.Names) > 1 {
 			d.Clients = 0 // they may be the same ones
 		}
-		if d.Since.IsZero() || u.Since.Before(d.Since) {
-			d.Since = u.Since
-		}
+		d.Since = earlier(d.Since, u.Since)
 	}
 }

@@ -21,33 +21,36 @@ type reason struct {
 	say         func(*sentence) string
 }
 
+func row(name string, s severity, help, state string, say func(*sentence) string) reason {
+	return reason{name, s, help, state, say}
+}
+
 // reasons are all, first the states of Services, the worst first.
 var reasons = []reason{
-	{model.ProblemRefused, problem, "the kernel refuses a part of the Service", "the kernel refuses a part of it",
-		nil},
-	{model.ProblemConflict, problem, "another Service holds the address and port",
+	row(model.ProblemRefused, problem, "the kernel refuses a part of the Service", "the kernel refuses a part", nil),
+	row(model.ProblemConflict, problem, "another Service holds the address and port",
 		"another Service holds an address of it", func(s *sentence) string {
 			return JoinFirst(s.Names, s.Number, len(s.Names)) +
 				map[bool]string{true: " is", false: " are"}[s.Number <= 1] + " held by Service " + s.Message
-		}},
-	{model.ProblemUnusable, problem, "a part of an object cannot be used", "a part of it cannot be used", nil},
-	{ReasonNotProgrammed, problem, "the kernel's tables do not have a port or endpoint",
+		}),
+	row(model.ProblemUnusable, problem, "a part of an object cannot be used", "a part of it cannot be used", nil),
+	row(ReasonNotProgrammed, problem, "the kernel's tables do not have a port or endpoint",
 		"a port is not programmed", func(s *sentence) string {
 			what := "the port"
 			if s.All > 0 {
 				what = s.of() + s.named()
 			}
 			return "the kernel's tables do not have " + what
-		}},
-	{ReasonNoPort, mostlyProblem, "endpoints lack the port (the name of targetPort); a problem if all do",
+		}),
+	row(ReasonNoPort, mostlyProblem, "endpoints lack the port (the name of targetPort); a problem if all do",
 		"no endpoint has a port", func(s *sentence) string {
 			if s.Kind == KindSome {
 				return s.of() + s.pick(" does", " do") + " not have the port" + s.named()
 			}
 			return fmt.Sprintf("none of its %d %sendpoints has the port %s; their EndpointSlices have %s",
 				s.Hit, s.family(), s.Message, cmp.Or(strings.Join(s.Names, ", "), "none at all"))
-		}},
-	{ReasonNoEndpoints, problem, "no pod has the labels of the selector, or no EndpointSlice has IP addresses",
+		}),
+	row(ReasonNoEndpoints, problem, "no pod has the labels of the selector, or no EndpointSlice has IP addresses",
 		"a port has no endpoints: its connections are rejected", func(s *sentence) string {
 			switch s.Kind {
 			case KindBehind:
@@ -58,24 +61,24 @@ var reasons = []reason{
 					s.family() + "addresses"
 			}
 			return s.noEndpoint() + "the selector " + cmp.Or(s.Message, "matches no pod with an "+s.family()+"address")
-		}},
-	{ReasonNotReady, mostlyProblem, "endpoints are not ready; a problem if that is all of them",
+		}),
+	row(ReasonNotReady, mostlyProblem, "endpoints are not ready; a problem if that is all of them",
 		"a port has no endpoint that is ready: its connections are rejected", func(s *sentence) string {
 			return s.of() + s.pick(" is", " are") + " not ready" + s.refused() + s.named()
-		}},
-	{ReasonDrained, mostlyProblem, "endpoints have weight 0; a problem if that is all of them",
+		}),
+	row(ReasonDrained, mostlyProblem, "endpoints have weight 0; a problem if that is all of them",
 		"a port has only endpoints with weight 0: its connections are rejected", func(s *sentence) string {
 			return s.of() + s.pick(" has", " have") + " weight 0" + s.refused() + s.named()
-		}},
-	{ReasonHeld, mostlyNotice, "connections wait for an endpoint; a problem if some do now",
+		}),
+	row(ReasonHeld, mostlyNotice, "connections wait for an endpoint; a problem if some do now",
 		"a port has no endpoint that serves: its connections wait for one", func(s *sentence) string {
 			if s.IsProblem() {
 				return Plural(s.Clients, "client") + map[bool]string{true: " waits", false: " wait"}[s.Clients == 1] +
 					" for an endpoint since " + s.since()
 			}
 			return "no endpoint that serves: connections wait for one, and are rejected when the first has waited for too long"
-		}},
-	{ReasonNoneLocal, mostlyNotice, "a policy is Local, and no endpoint is on the node; a problem if internal",
+		}),
+	row(ReasonNoneLocal, mostlyNotice, "a policy is Local, and no endpoint is on the node; a problem if internal",
 		"a policy is Local, and all endpoints are on other nodes", func(s *sentence) string {
 			from := "from outside the cluster to "
 			if s.Field == FieldInternalLocal {
@@ -84,40 +87,40 @@ var reasons = []reason{
 			return s.family() + "connections " + from + s.node() + " are dropped: " + s.pick(
 				"the only endpoint that serves is on another node",
 				fmt.Sprintf("all %d endpoints that serve are on other nodes", s.All))
-		}},
-	{ReasonRefuses, problem, "an endpoint answers with a reset: nothing listens on the target port",
+		}),
+	row(ReasonRefuses, problem, "an endpoint answers with a reset: nothing listens on the target port",
 		"all endpoints of a port answer with a reset: nothing listens on the target port", func(s *sentence) string {
 			return s.of() + s.pick(" answers", " answer") + " with a reset" +
 				s.counted(", once within the observation", ", %d times within the observation") +
 				fmt.Sprintf(": no program listens on port %d there, or a network policy rejects", s.Number) + s.named()
-		}},
-	{model.ProblemOpen, notice, "source ranges are of one family, and the other one is open",
-		"it is open to more clients than it may seem", nil},
-	{StateOK, ok, "", "all ports are programmed", nil},
-	{StateProgrammed, ok, "", "what the kernel has of it is programmed", nil},
+		}),
+	row(model.ProblemOpen, notice, "source ranges are of one family, and the other one is open",
+		"it is open to more clients than it may seem", nil),
+	row(StateOK, ok, "", "all ports are programmed", nil),
+	row(StateProgrammed, ok, "", "what the kernel has of it is programmed", nil),
 
-	{model.ProblemEndpointUnresponsive, problem, "an endpoint replies neither to connections nor to probes",
+	row(model.ProblemEndpointUnresponsive, problem, "an endpoint replies neither to connections nor to probes",
 		"", func(s *sentence) string {
 			text := fmt.Sprintf("endpoint %s: no reply%s since %s%s", s.endpoint(), s.unanswered(), s.since(), s.pods())
 			if s.Kind == KindAvoided {
 				text += "; new connections avoid it"
 			}
 			return text
-		}},
-	{model.ProblemHealthCheck, problem, "the health check node port cannot be opened", "", nil},
-	{model.ProblemLocalhost, problem, "a node port cannot be opened on localhost", "", nil},
-	{model.ProblemNodePorts, problem, "node ports do not answer where they should", "", nil},
-	{model.ProblemAPIServer, problem, "kube-vmap reaches the API server through a Service", "", nil},
-	{ReasonOtherProxy, problem, "another proxy seems to run on the node", "", nil},
-	{ReasonReturned, problem, "the take-over failed, and kube-proxy's rules serve the node again", "", nil},
-	{ReasonUncertain, problem, "what the kernel holds is not known, after a failed change", "",
+		}),
+	row(model.ProblemHealthCheck, problem, "the health check node port cannot be opened", "", nil),
+	row(model.ProblemLocalhost, problem, "a node port cannot be opened on localhost", "", nil),
+	row(model.ProblemNodePorts, problem, "node ports do not answer where they should", "", nil),
+	row(model.ProblemAPIServer, problem, "kube-vmap reaches the API server through a Service", "", nil),
+	row(ReasonOtherProxy, problem, "another proxy seems to run on the node", "", nil),
+	row(ReasonReturned, problem, "the take-over failed, and kube-proxy's rules serve the node again", "", nil),
+	row(ReasonUncertain, problem, "what the kernel holds is not known, after a failed change", "",
 		func(*sentence) string {
 			return "a change failed; this is the state before it, until the kernel has been read again"
-		}},
-	{ReasonUnread, problem, "something could not be read from the kernel", "",
-		func(s *sentence) string { return "the kernel cannot be read: " + s.Message }},
-	{ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", "", nil},
-	{ReasonNotCounted, mostlyProblem, "connections are not counted, so that resets are not known; the exit code is 2",
+		}),
+	row(ReasonUnread, problem, "something could not be read from the kernel", "",
+		func(s *sentence) string { return "the kernel cannot be read: " + s.Message }),
+	row(ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", "", nil),
+	row(ReasonNotCounted, mostlyProblem, "connections are not counted, so that resets are not known; the exit code is 2",
 		"", func(s *sentence) string {
 			if s.Kind == KindShare {
 				return "its namespace has more than its share of the connection counters: connections are not counted for " +
@@ -125,35 +128,35 @@ var reasons = []reason{
 			}
 			return "the counters of " + s.family() + "connections are full: those of further pairs of address " +
 				"and endpoint are not counted, nor resets observed"
-		}},
-	{ReasonFallback, mostlyProblem, "no endpoint is ready, so that terminating ones serve; a notice if on one node",
+		}),
+	row(ReasonFallback, mostlyProblem, "no endpoint is ready, so that terminating ones serve; a notice if on one node",
 		"", func(s *sentence) string {
 			if !s.IsProblem() { // of endpoints on this node, while others are ready
 				return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" +
 					s.named()
 			}
 			return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
-		}},
-	{ReasonSilent, mostlyProblem, "an endpoint does not answer; a notice over UDP, where that may be right",
+		}),
+	row(ReasonSilent, mostlyProblem, "an endpoint does not answer; a notice over UDP, where that may be right",
 		"", func(s *sentence) string {
+			text := s.of() + s.pick(" does", " do") + " not answer"
 			if s.Kind == KindUDP {
-				return s.of() + s.pick(" does", " do") + " not answer" + s.counted(", 1 connection", ", %d connections") +
+				return text + s.counted(", 1 connection", ", %d connections") +
 					fmt.Sprintf(": no program listens on port %d there, something drops, or the protocol has no answers", s.Number) +
 					s.named()
 			}
-			return s.of() + s.pick(" does", " do") + " not answer" +
-				s.counted(", 1 connection waiting", ", %d connections waiting") +
+			return text + s.counted(", 1 connection waiting", ", %d connections waiting") +
 				": the pod or its node is gone, or a network policy or firewall drops" + s.named()
-		}},
-	{ReasonLocalPolicy, notice, "a policy is Local, so that endpoints on other nodes are not used",
+		}),
+	row(ReasonLocalPolicy, notice, "a policy is Local, so that endpoints on other nodes are not used",
 		"", func(s *sentence) string {
 			if s.Field == FieldInternalLocal {
 				return fmt.Sprintf("clients on %s get only the endpoints of their node: %d of %d", s.node(), s.Hit, s.All)
 			}
 			return fmt.Sprintf("clients outside the cluster get only the endpoints of the node that they connect to: %d of %d",
 				s.Hit, s.All)
-		}},
-	{ReasonHints, notice, "endpoints are for other zones or nodes (trafficDistribution)",
+		}),
+	row(ReasonHints, notice, "endpoints are for other zones or nodes (trafficDistribution)",
 		"", func(s *sentence) string {
 			others := "nodes"
 			if s.Kind == model.ReasonOtherZones.String() {
@@ -161,20 +164,20 @@ var reasons = []reason{
 			}
 			return s.of() + s.pick(" gets", " get") + " no connections from " + s.node() + ", because hints assign " +
 				s.pick("it", "them") + " to other " + others + s.named()
-		}},
-	{ReasonSourceRanges, notice, "only some clients may connect", "", func(s *sentence) string {
+		}),
+	row(ReasonSourceRanges, notice, "only some clients may connect", "", func(s *sentence) string {
 		who := "no client of " + strings.Join(s.Families, " and ")
 		if len(s.Names) > 0 {
 			who = "only " + some(s.Names)
 		}
 		return who + " may connect to " + some(s.Frontends) + ", others are dropped"
-	}},
-	{model.ProblemServiceCIDR, notice, "hosts have addresses in a ServiceCIDR", "", nil},
-	{ReasonAffinity, notice, "each client keeps its endpoint", "", func(s *sentence) string {
+	}),
+	row(model.ProblemServiceCIDR, notice, "hosts have addresses in a ServiceCIDR", "", nil),
+	row(ReasonAffinity, notice, "each client keeps its endpoint", "", func(s *sentence) string {
 		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection",
 			time.Duration(s.Seconds)*time.Second)
-	}},
-	{ReasonScheduler, notice, "endpoints are not chosen at random", "", func(s *sentence) string {
+	}),
+	row(ReasonScheduler, notice, "endpoints are not chosen at random", "", func(s *sentence) string {
 		text := "each client gets the endpoint that its address leads to"
 		if s.Kind == model.SchedulerLeastConnections.String() {
 			text = "endpoints with fewer connections get more new ones"
@@ -183,24 +186,25 @@ var reasons = []reason{
 			return text
 		}
 		return text + ", at the " + Plural(s.Number, "port") + " of Services that do not name a scheduler"
-	}},
-	{ReasonWeights, notice, "endpoints have different weights", "",
-		func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) }},
-	{ReasonStandBy, notice, "endpoints stand by, since others have a better priority",
+	}),
+	row(ReasonWeights, notice, "endpoints have different weights", "",
+		func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) }),
+	row(ReasonStandBy, notice, "endpoints stand by, since others have a better priority",
 		"", func(s *sentence) string {
 			return s.of() + s.pick(" stands", " stand") + " by, since others have a better priority" + s.named()
-		}},
-	{ReasonBusy, notice, "endpoints get no connections for now, since others have fewer",
+		}),
+	row(ReasonBusy, notice, "endpoints get no connections for now, since others have fewer",
 		"", func(s *sentence) string {
 			return s.of() + s.pick(" gets", " get") + " no new connections for now, because others have fewer" + s.named()
-		}},
-	{ReasonPublishedEarly, notice, "endpoints get connections although they are not ready",
+		}),
+	row(ReasonPublishedEarly, notice, "endpoints get connections although they are not ready",
 		"", func(s *sentence) string {
 			return s.of() + s.pick(" gets", " get") + " connections although " +
 				s.pick("its pod is", "their pods are") + " not ready" + s.named()
-		}},
-	{ReasonProbation, notice, "kube-vmap has taken over from kube-proxy, and can go back", "", nil},
-	{model.ProblemEndpointPossiblyUnresponsive, notice, "clients get no reply from an endpoint, and probes do not show why",
+		}),
+	row(ReasonProbation, notice, "kube-vmap has taken over from kube-proxy, and can go back", "", nil),
+	row(model.ProblemEndpointPossiblyUnresponsive, notice,
+		"clients get no reply from an endpoint, and probes do not show why",
 		"", func(s *sentence) string {
 			if s.Kind == KindProbesWorked {
 				return "clients and probes get no reply from " + s.endpointSince() + "; no other endpoint of the Service has " +
@@ -212,57 +216,57 @@ var reasons = []reason{
 			}
 			return waiting + " no reply from " + s.endpointSince() + "; no probe of " + s.node() +
 				" is known to reach it, so whether it is unresponsive is not known"
-		}},
-	{ReasonStale, notice, "endpoints have connections, but serve no more", "", func(s *sentence) string {
+		}),
+	row(ReasonStale, notice, "endpoints have connections, but serve no more", "", func(s *sentence) string {
 		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones any more" + s.named()
-	}},
+	}),
 
-	{ReasonSyncFails, problem, "", "", func(s *sentence) string {
+	row(ReasonSyncFails, problem, "", "", func(s *sentence) string {
 		return "changes have not reached the kernel for " + s.ago() + ": " + s.Message
-	}},
-	{ReasonOverdue, problem, "", "",
-		func(s *sentence) string { return "changes have been waiting for the kernel for " + s.ago() }},
-	{ReasonNotCompared, problem, "", "", func(s *sentence) string {
+	}),
+	row(ReasonOverdue, problem, "", "",
+		func(s *sentence) string { return "changes have been waiting for the kernel for " + s.ago() }),
+	row(ReasonNotCompared, problem, "", "", func(s *sentence) string {
 		return "changes of the tables by other programs have not been repaired for " + s.ago() + ": " + s.Message
-	}},
-	{ReasonNothingYet, problem, "", "", func(s *sentence) string {
+	}),
+	row(ReasonNothingYet, problem, "", "", func(s *sentence) string {
 		text := "nothing is programmed yet, " + s.ago() + " after the start"
 		if len(s.Names) > 0 {
 			text += ": no list yet of " + strings.Join(s.Names, ", ")
 		}
 		return text
-	}},
-	{ReasonPortsRefused, problem, "", "",
-		func(s *sentence) string { return "the kernel refuses " + Plural(s.Number, "Service port") }},
-	{ReasonTableState, mostlyProblem, "", "",
-		func(s *sentence) string { return "the table of " + s.family() + tableStates[s.Message] }},
-	{ReasonNotFollowing, problem, "", "", func(s *sentence) string {
+	}),
+	row(ReasonPortsRefused, problem, "", "",
+		func(s *sentence) string { return "the kernel refuses " + Plural(s.Number, "Service port") }),
+	row(ReasonTableState, mostlyProblem, "", "",
+		func(s *sentence) string { return "the table of " + s.family() + tableStates[s.Message] }),
+	row(ReasonNotFollowing, problem, "", "", func(s *sentence) string {
 		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "),
 			s.Message)
-	}},
-	{ReasonFastPathOff, notice, "", "", func(s *sentence) string { return "the fast path is off: " + s.Message }},
-	{ReasonRepaired, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonFastPathOff, notice, "", "", func(s *sentence) string { return "the fast path is off: " + s.Message }),
+	row(ReasonRepaired, notice, "", "", func(s *sentence) string {
 		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(),
 			Plural(s.Number, "time"))
-	}},
-	{ReasonUnusableObjects, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonUnusableObjects, notice, "", "", func(s *sentence) string {
 		return Plural(s.Number, "object") + " cannot be used, wholly or in part"
-	}},
-	{ReasonConflicts, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonConflicts, notice, "", "", func(s *sentence) string {
 		return fmt.Sprintf("other Services hold %d of the addresses and ports of Services", s.Number)
-	}},
-	{ReasonLogged, notice, "", "", func(s *sentence) string { return "logged " + s.ago() + " ago: " + s.Message }},
-	{ReasonChecksLate, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonLogged, notice, "", "", func(s *sentence) string { return "logged " + s.ago() + " ago: " + s.Message }),
+	row(ReasonChecksLate, notice, "", "", func(s *sentence) string {
 		return "passive health checks are late: connections were last read " + s.ago() + " ago"
-	}},
-	{ReasonUnresponsiveEndpoints, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonUnresponsiveEndpoints, notice, "", "", func(s *sentence) string {
 		return strconv.Itoa(s.Hit) + s.pick(" endpoint is", " endpoints are") + " unresponsive; kube-vmap problems lists them"
-	}},
-	{ReasonClientsWait, notice, "", "", func(s *sentence) string {
+	}),
+	row(ReasonClientsWait, notice, "", "", func(s *sentence) string {
 		return "clients wait for an endpoint of " + strconv.Itoa(s.Hit) + s.pick(" Service port", " Service ports") +
 			"; kube-vmap problems lists them"
-	}},
-	{ReasonForwardRules, notice, "", "", nil},
+	}),
+	row(ReasonForwardRules, notice, "", "", nil),
 }
 
 func reasonOf(name string) *reason {
@@ -300,7 +304,7 @@ func Reasons() (out []string) {
 // ReasonsHelp returns the reasons for a help text, a line for each.
 func ReasonsHelp() string {
 	var b strings.Builder
-	for _, title := range severityTitles {
+	for _, title := range []string{problem.title, mostlyProblem.title, notice.title} {
 		fmt.Fprintln(&b, title)
 		for _, r := range reasons {
 			if r.title == title && r.help != "" {

@@ -31,11 +31,10 @@ const (
 	ReasonPublishedEarly = "PublishedEarly"
 	ReasonProbation      = "Probation"
 	ReasonStale          = "Stale"
-	// Of endpoints only: an unresponsive one gets no new connections, and one that is in no
-	// EndpointSlice has open ones. The latter is not counted among the endpoints of a Service.
-	ReasonAvoided = "Avoided"
-	ReasonGone    = "Gone"
-	// Of the node's own work.
+	// ReasonAvoided and ReasonGone are of endpoints: an unresponsive one, and one that is in no
+	// EndpointSlice, but has connections. The latter is not counted among those of a Service.
+	ReasonAvoided               = "Avoided"
+	ReasonGone                  = "Gone"
 	ReasonSyncFails             = "SyncFails"
 	ReasonOverdue               = "Overdue"
 	ReasonNotCompared           = "NotCompared"
@@ -56,8 +55,8 @@ const (
 	ReasonUnresponsiveEndpoints = "UnresponsiveEndpoints"
 	ReasonClientsWait           = "ClientsWait"
 
-	// StateOK and StateProgrammed are no reasons. The latter is in documents from the kernel, which
-	// does not know objects, conflicts and what is missing.
+	// StateProgrammed replaces StateOK in documents from the kernel, which does not know objects,
+	// conflicts and what is missing.
 	StateOK         = "OK"
 	StateProgrammed = "Programmed"
 )
@@ -82,17 +81,16 @@ const (
 	SeverityProblem = "Problem"
 )
 
-// Severities returns all severities.
+// Severities returns all.
 func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
 
 // A severity is the usual one of a reason, and the title in [ReasonsHelp].
 type severity struct{ usual, title string }
 
 var (
-	ok             = severity{SeverityOK, ""}
-	problem        = severity{SeverityProblem, "Problem"}
-	mostlyProblem  = severity{SeverityProblem, "Problem or Notice"}
-	mostlyNotice   = severity{SeverityNotice, "Problem or Notice"}
-	notice         = severity{SeverityNotice, "Notice (it may be intended)"}
-	severityTitles = []string{problem.title, mostlyProblem.title, notice.title}
+	ok            = severity{SeverityOK, ""}
+	problem       = severity{SeverityProblem, "Problem"}
+	mostlyProblem = severity{SeverityProblem, "Problem or Notice"}
+	mostlyNotice  = severity{SeverityNotice, "Problem or Notice"}
+	notice        = severity{SeverityNotice, "Notice (it may be intended)"}
 )
