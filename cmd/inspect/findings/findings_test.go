@@ -313,11 +313,14 @@ func TestFindings(t *testing.T) {
 				e.Unresponsive = &nodestatus.Unresponsive{Since: then, Clients: 2, Connections: 4, Probes: 2, ProbesWorked: true}
 				if strings.Contains(e.Address, ":") {
 					e.Slot, e.Reason = nil, nodestatus.ReasonAvoided
+				} else {
+					e.Unresponsive.NotAvoided = nodestatus.MaxPercent
 				}
 			})
 		}, []want{
 			{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: 10.244.0.2", "endpoint 10.244.0.2:8080/sctp, 10.244.0.2:8080/tcp, " +
-				"10.244.0.2:8080/udp on node worker-2: no reply to 12 connections and to 6 probes since 2026-03-01T12:00:00Z"},
+				"10.244.0.2:8080/udp on node worker-2: no reply to 12 connections and to 6 probes since 2026-03-01T12:00:00Z" +
+				"; not avoided, as max-percent are"},
 			{problem, "EndpointUnresponsive", "endpoints[].addresses of the EndpointSlice: fd00:244::2", "since 2026-03-01T12:00:00Z; new connections avoid it"},
 		}},
 		"one over TCP, that two ports have": {func(w *world) {

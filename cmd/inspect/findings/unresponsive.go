@@ -26,6 +26,8 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 			}
 		case e.Reason == nodestatus.ReasonAvoided:
 			kind = nodestatus.KindAvoided
+		default:
+			kind = u.NotAvoided
 		}
 		d := c.draft(severity, reason, nodestatus.FieldAddress+e.Address, p)
 		if kind != "" {

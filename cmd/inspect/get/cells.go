@@ -160,7 +160,7 @@ func why(i *item) string {
 	case e.Refused > 0:
 		return "(refuses)"
 	case e.Unresponsive != nil && !e.Unresponsive.Possibly:
-		return "(unresponsive)"
+		return strings.TrimSuffix("(unresponsive, "+e.Unresponsive.NotAvoided, ", ") + ")"
 	case e.Unanswered > 0:
 		return "(silent)"
 	case e.Unresponsive != nil:

@@ -82,6 +82,7 @@ func help() string {
                    NotProgrammed, Busy (lc: others have fewer active connections),
                    Gone (in no EndpointSlice, but with open connections), Avoided
                    (it is unresponsive). One that is used may be (unresponsive),
+                   with MaxPercent or LastEndpoint if that is why it is not Avoided,
                    (possibly unresponsive), a terminating (fallback) or, with
                    --observe, one that (refuses) with a reset or is (silent).
                    With -o wide, FIELD is the field of an object that leads to the

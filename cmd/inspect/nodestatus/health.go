@@ -63,8 +63,9 @@ type Unresponsive struct {
 	Probes      int       `json:"probes,omitempty"`
 	// Possibly means that it is not known, because probes are no evidence: none is known to reach
 	// the endpoint, or, if ProbesWorked, other endpoints do not reply to any either.
-	Possibly     bool `json:"possibly,omitempty"`
-	ProbesWorked bool `json:"probesWorked,omitempty"`
+	Possibly     bool   `json:"possibly,omitempty"`
+	ProbesWorked bool   `json:"probesWorked,omitempty"`
+	NotAvoided   string `json:"notAvoided,omitempty"` // [LastEndpoint], or [MaxPercent] are avoided
 }
 
 // FastPath says whether packets of established connections to Services bypass the rules.

@@ -102,10 +102,10 @@ var reasons = []reason{
 	row(model.ProblemEndpointUnresponsive, problem, "an endpoint replies neither to connections nor to probes",
 		"", func(s *sentence) string {
 			text := fmt.Sprintf("endpoint %s: no reply%s since %s%s", s.endpoint(), s.unanswered(), s.since(), s.pods())
-			if s.Kind == KindAvoided {
-				text += "; new connections avoid it"
-			}
-			return text
+			return text + map[string]string{
+				KindAvoided: "; new connections avoid it", LastEndpoint: "; not avoided, as the last endpoint",
+				MaxPercent: "; not avoided, as max-percent are",
+			}[s.Kind]
 		}),
 	row(model.ProblemHealthCheck, problem, "the health check node port cannot be opened", "", nil),
 	row(model.ProblemLocalhost, problem, "a node port cannot be opened on localhost", "", nil),

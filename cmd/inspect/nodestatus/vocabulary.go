@@ -68,7 +68,9 @@ const (
 	KindNoSelector   = "NoSelector"   // NoEndpoints, and the Service has no selector
 	KindSome         = "SomeLackPort" // NoPort, but not all
 	KindUDP          = "SilentUDP"
-	KindAvoided      = "Avoided" // EndpointUnresponsive, and it gets no new connections
+	KindAvoided      = "Avoided"      // EndpointUnresponsive, and it gets no new connections
+	LastEndpoint     = "LastEndpoint" // it gets some, as the last one
+	MaxPercent       = "MaxPercent"   // it gets some, as no more may be avoided
 	KindShare        = "CounterShare"
 	KindProbesWorked = "ProbesWorked" // EndpointPossiblyUnresponsive, and probes had replies before
 )

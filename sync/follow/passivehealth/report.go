@@ -41,6 +41,7 @@ type Unresponsive struct {
 	ProbesWorked bool
 	// Services are those whose clients are concerned.
 	Services []sync.Object
+	Avoiding []sync.Object // the ones with [model.PassiveChecksAvoid]
 	Since    time.Time
 	// Clients, whoever they are, have Connections without a reply. Probes are those without one.
 	Clients, Connections, Probes int
@@ -61,6 +62,8 @@ func (t *Tracker) currentReport() (r Report) {
 		switch {
 		case c.phase == phaseUnresponsive:
 			u.Services, u.Since = services(c.in), c.began
+			reports := func(p *pool) bool { return p.mode != model.PassiveChecksAvoid }
+			u.Avoiding = services(slices.DeleteFunc(slices.Clone(c.in), reports))
 		case !c.possible.IsZero():
 			u.Possibly, u.Services, u.Since, u.Probes = true, services(c.possibleIn), c.possible, probesOfCheck
 		default:

@@ -97,10 +97,10 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			events, key, at := one(f, p, 4)
 			r := passivehealth.Report{Late: 184500 * time.Millisecond}
 			for n := 1; n < 4; n++ {
+				services := []sync.Object{{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}}
 				r.Endpoints = append(r.Endpoints, passivehealth.Unresponsive{
 					Protocol: p, Endpoint: at[n], Since: then, Clients: 1, Connections: n, Probes: 2,
-					Possibly: n == 3, ProbesWorked: n < 3,
-					Services: []sync.Object{{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}},
+					Possibly: n == 3, ProbesWorked: n < 3, Services: services, Avoiding: services[:(4-n)/2],
 				})
 			}
 			set := model.UnresponsiveEndpoints{Key: key, Endpoints: at[1:3]}
@@ -114,7 +114,7 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			for n, want := range []*nodestatus.Unresponsive{
 				nil,
 				{Since: then, Clients: 1, Connections: 1, Probes: 2, ProbesWorked: true},
-				{Since: then, Clients: 1, Connections: 2, Probes: 2, ProbesWorked: true},
+				{Since: then, Clients: 1, Connections: 2, Probes: 2, ProbesWorked: true, NotAvoided: nodestatus.MaxPercent},
 				{Since: then, Clients: 1, Connections: 3, Probes: 2, Possibly: true},
 			} {
 				e := &d.Services[0].Ports[0].Endpoints[n]
@@ -124,6 +124,14 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			}
 			if h, want := *d.Health.PassiveHealth, (nodestatus.PassiveHealth{Endpoints: 2, Possibly: 1, LateSeconds: 184}); h != want {
 				t.Errorf("%s, %s: health %+v", f, p, h)
+			}
+			for _, n := range []int{0, 3} {
+				e := &d.Services[0].Ports[0].Endpoints[n]
+				e.Slot, e.LocalSlot, e.Reason = nil, nil, nodestatus.ReasonAvoided
+			}
+			build.AddUnresponsive(d, &r)
+			if u := d.Services[0].Ports[0].Endpoints[2].Unresponsive; u.NotAvoided != nodestatus.LastEndpoint {
+				t.Errorf("%s, %s: the last endpoint is %+v", f, p, u)
 			}
 		}
 	}

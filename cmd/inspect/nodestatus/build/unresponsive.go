@@ -2,6 +2,7 @@ package build
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -33,6 +34,7 @@ func AddUnresponsive(d *nodestatus.Document, r *passivehealth.Report) {
 			found[serviceEndpoint{name, strings.ToUpper(e.Protocol.String()), e.Endpoint}] = &nodestatus.Unresponsive{
 				Since: e.Since, Clients: e.Clients, Connections: e.Connections, Probes: e.Probes,
 				Possibly: e.Possibly, ProbesWorked: e.ProbesWorked,
+				NotAvoided: map[bool]string{true: nodestatus.MaxPercent}[slices.Contains(e.Avoiding, s)],
 			}
 		}
 	}
@@ -44,6 +46,23 @@ func AddUnresponsive(d *nodestatus.Document, r *passivehealth.Report) {
 		for n := range p.Endpoints {
 			e := &p.Endpoints[n]
 			e.Unresponsive = found[serviceEndpoint{name, p.Protocol, e.AddrPort()}]
+			if u := e.Unresponsive; u != nil && u.NotAvoided != "" {
+				e.Unresponsive = new(*u)
+				e.Unresponsive.NotAvoided = whyNotAvoided(p, e)
+			}
 		}
 	}
+}
+
+// whyNotAvoided returns why an unresponsive endpoint gets new connections, if it does.
+func whyNotAvoided(p *nodestatus.Port, e *nodestatus.Endpoint) string {
+	switch {
+	case !e.Used():
+		return ""
+	case slices.ContainsFunc(p.Endpoints, func(o nodestatus.Endpoint) bool {
+		return o.AddrPort() != e.AddrPort() && o.Used() && (o.LocalSlot != nil || e.Slot != nil || e.LocalSlot == nil)
+	}):
+		return nodestatus.MaxPercent
+	}
+	return nodestatus.LastEndpoint
 }
