@@ -41,7 +41,7 @@ func BenchmarkPassive(b *testing.B) {
 		var dead, resent atomic.Bool
 		t := passivehealth.New(passivehealth.Config{
 			Tracking: conntrack.New(conntrack.Config{NetNS: s.host.FD()}),
-			Counter:  &resentPackets{kernel: s.kernel, resent: &resent},
+			Counter:  &resentPackets{Counter: s.kernel, resent: &resent},
 			Probe: func(ctx context.Context, to netip.AddrPort, wait time.Duration) error {
 				if !dead.Load() || to.Addr().As4()[3]%2 == 0 {
 					return nil
@@ -91,7 +91,7 @@ func BenchmarkPassive(b *testing.B) {
 // resentPackets is the counter of first packets that were sent again. It moves at every reading once
 // some were sent.
 type resentPackets struct {
-	kernel passivehealth.Counter
+	passivehealth.Counter
 	resent *atomic.Bool
 	n      uint64
 }
@@ -101,6 +101,6 @@ func (r *resentPackets) Unanswered() (uint64, error) {
 	if r.resent.Load() {
 		r.n++
 	}
-	n, err := r.kernel.Unanswered()
+	n, err := r.Counter.Unanswered()
 	return n + r.n, err
 }

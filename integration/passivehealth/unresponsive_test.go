@@ -339,3 +339,21 @@ func TestExternalIPsGetNoProbes(t *testing.T) {
 	s.awaitAll(messageUnresponsive, victim)
 	stop()
 }
+
+// TestNewEndpointIsProbedWhenItJoins adds an endpoint to a Service in use. It is probed before clients
+// connect to it, dies, and is found by the first of them.
+func TestNewEndpointIsProbedWhenItJoins(t *testing.T) {
+	t.Parallel()
+	l, servers := daemon.NewLab(t, 1, 2)
+	s := newSceneOf(t, l, servers[:2], "--passive-health-checks=avoid")
+	stop := s.traffic()
+	s.verified()
+	stop()
+	s.servers, s.service.Endpoints = servers, servers
+	s.folder.Put("web", s.service)
+	s.verified()
+	s.kill(servers[2])
+	stop = s.traffic()
+	s.awaitAll(messageUnresponsive, servers[2])
+	stop()
+}

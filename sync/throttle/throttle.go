@@ -7,7 +7,7 @@
 //	1/71    counting connections for least connections, and a fifth more for garbage
 //	1/100   simulating the packets by which the node checks itself
 //	0.4 %   reading connections for passive health checks, of each family and protocol; 0.025 % while
-//	        none may count; over UDP twice that, or a reading in 25 s
+//	        none may count; over UDP twice that, or a reading in 25 s; counters of connections: 0.05 %
 //	1/21    reading who waits for an endpoint; the same for their clients, and for connections, while
 //	        a Service scales to zero; the same for what to report of it
 //	1/10    reading connection counters, or all connections for status and top, elapsed time

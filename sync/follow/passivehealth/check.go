@@ -68,11 +68,10 @@ type check struct {
 	phase     phase
 	began     time.Time // when the phase began
 
-	used       time.Time // when a connection to it was last known to have a reply
 	replied    time.Time // when a probe last had a reply; zero if probes are not known to reach it
 	distrusted bool      // until one has a reply again, a missing one is not evidence
 	overruled  int       // checks in a row that ended because a connection had a reply
-	routine    time.Time // when the next routine probe is due
+	routine    time.Time // when the next routine probe is due; zero for the first one, before all others
 	isControl  bool      // it is to be probed for the check of another endpoint
 	notBefore  time.Time // when it may be checked again
 	spread     bool      // the endpoints in its subnet are checked, too

@@ -17,8 +17,8 @@ const (
 	// maxPools is in how many Service ports an endpoint is checked, maxPoolsOfNamespace how many of one
 	// namespace: Services elsewhere may name the endpoint, too.
 	maxPools, maxPoolsOfNamespace = 64, 8
-	// unusedTime is how long an endpoint without known connections is remembered.
-	unusedTime = time.Hour
+	// Endpoints of an unused Service port are forgotten after unusedTime, others joined each joinPeriod.
+	unusedTime, joinPeriod = time.Hour, time.Minute
 	// moreControls is how many other endpoints are probed, too, if the first control has not replied.
 	moreControls = 2
 )
@@ -35,18 +35,30 @@ func newChecks() checks {
 	return checks{all: map[endpoint]*check{}, active: map[endpoint]*check{}, of: map[string]int{}}
 }
 
-// use returns the check of an endpoint that clients use through a pool, nil if there are too many.
-func (s *checks) use(now time.Time, e endpoint, p *pool) *check {
+// join remembers the endpoints of a pool that clients use, to probe new ones before they fail.
+func (s *checks) join(now time.Time, p *pool) {
+	if now.Sub(p.used) >= unusedTime || now.Sub(p.joined) < joinPeriod {
+		return
+	}
+	p.joined = now
+	for i, size, first := 0, p.size(), rand.IntN(1<<30); i < size; i++ {
+		if s.use(p.at((first+i)%size), p) == nil {
+			return
+		}
+	}
+}
+
+// use returns the check of an endpoint that clients may use through a pool, nil if there are too many.
+func (s *checks) use(e endpoint, p *pool) *check {
 	c := s.all[e]
 	if c == nil {
 		if n := p.service.Namespace; s.of[n] >= maxOfNamespace || len(s.all) >= maxChecks && !s.makeRoom(n) {
 			return nil
 		}
-		c = &check{endpoint: e, namespace: p.service.Namespace, routine: now}
+		c = &check{endpoint: e, namespace: p.service.Namespace}
 		s.all[e] = c
 		s.of[c.namespace]++
 	}
-	c.used = now
 	c.join(p)
 	return c
 }
@@ -110,7 +122,7 @@ func (s *checks) observe(r *reading) {
 		witnesses := r.witnessesOf(w)
 		c := s.all[e]
 		if c == nil && len(witnesses) > 0 {
-			c = s.use(r.at, e, w.clients[witnesses[0].clientOf].pool)
+			c = s.use(e, w.clients[witnesses[0].clientOf].pool)
 		}
 		if c != nil {
 			for _, known := range witnesses {
@@ -236,7 +248,7 @@ func (s *checks) routines(now time.Time) (out []*check, reached int) {
 		}
 		switch {
 		case c.phase != phaseIdle:
-		case now.Sub(c.used) > unusedTime:
+		case !slices.ContainsFunc(c.pools, func(p *pool) bool { return now.Sub(p.used) <= unusedTime }):
 			s.remove(c)
 		case c.isDue(now):
 			out = append(out, c)
@@ -267,30 +279,30 @@ func (s *checks) addControls(c *check, now time.Time) {
 		replied, onNode := false, p.isLocal(c.endpoint)
 		for _, r := range p.controls(c.endpoint) {
 			if r.at.Before(since) {
-				s.addControl(r.endpoint, p, now)
+				s.addControl(r.endpoint, p)
 			}
 			replied = replied || (onNode || !p.isLocal(r.endpoint)) && (c.sent < 2 || !r.at.Before(since))
 		}
 		if !replied || c.misses > 0 {
-			s.addControlsByChance(c, p, now)
+			s.addControlsByChance(c, p)
 		}
 	}
 }
 
 // addControlsByChance adds moreControls endpoints at other addresses, starting from a random
 // one.
-func (s *checks) addControlsByChance(c *check, p *pool, now time.Time) {
+func (s *checks) addControlsByChance(c *check, p *pool) {
 	size, added := p.size(), 0
 	for i, first := 0, rand.IntN(max(size, 1)); i < size && added < moreControls; i++ {
 		if e := p.at((first + i) % size); e.addr.Addr() != c.addr.Addr() {
-			s.addControl(e, p, now)
+			s.addControl(e, p)
 			added++
 		}
 	}
 }
 
-func (s *checks) addControl(e endpoint, p *pool, now time.Time) {
-	if c := s.use(now, e, p); c != nil && c.phase == phaseIdle && !c.isControl {
+func (s *checks) addControl(e endpoint, p *pool) {
+	if c := s.use(e, p); c != nil && c.phase == phaseIdle && !c.isControl {
 		c.isControl = true
 		s.controls = append(s.controls, c)
 	}

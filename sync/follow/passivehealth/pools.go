@@ -38,8 +38,10 @@ type pool struct {
 	lost bool
 	// replies are the last replies to probes, of two endpoints, and unanswered is when a control
 	// last had none.
-	replies    [2]reply
-	unanswered time.Time
+	replies      [2]reply
+	unanswered   time.Time
+	used, joined time.Time // when clients last used it, and when its endpoints were remembered for that
+	counted      uint64    // the sum of the kernel's counters
 }
 
 // A reply is one to a probe.
@@ -87,6 +89,7 @@ func (p *pool) inherit(old *pool, full bool) {
 		return
 	}
 	p.sent, p.replies, p.unanswered = old.sent, old.replies, old.unanswered
+	p.used, p.counted = old.used, old.counted
 	p.lost = old.lost || slices.ContainsFunc(old.sent, func(a netip.AddrPort) bool {
 		return full || !p.has(endpoint{p.key.Protocol, a})
 	})

@@ -2,6 +2,7 @@ package passivehealth
 
 import (
 	"cmp"
+	"net/netip"
 	"runtime"
 	"slices"
 	"time"
@@ -27,6 +28,7 @@ const (
 	// Connections with a reply are read for clients that may be witnesses after lookupTime, at most for
 	// one part of lookupFactor.
 	lookupTime, lookupFactor = 10 * time.Second, 1000
+	countFactor              = 2000 // the counters of connections take one part of it
 	// lateTime is after how long a reading that is due is late.
 	lateTime = time.Minute
 )
@@ -63,7 +65,7 @@ type reading struct {
 	// answered are the connections with a reply, of endpoints that are or may be checked; nil if
 	// they were not read.
 	answered map[endpoint]map[uint32]struct{}
-	used     map[endpoint]*pool // endpoints of other connections with a reply
+	used     []*pool // of connections with a reply
 }
 
 // waiting are the connections of an endpoint without a reply.
@@ -88,6 +90,30 @@ func (t *Tracker) readCounter() {
 		t.counter = total
 		for k, l := range t.lanes {
 			l.moved = l.moved || k.protocol != model.UDP
+		}
+	}
+}
+
+// readCounts looks for Service ports that clients use, if the kernel counts connections. Unlike a
+// reading of connection tracking, it costs nothing for connections that stay open.
+func (t *Tracker) readCounts(now time.Time) {
+	if t.counts.Remaining() > 0 {
+		return
+	}
+	sums := map[*pool]uint64{}
+	t.counts.Do(func() {
+		for _, f := range model.Families {
+			list, _ := t.Counter.Connections(f) // the next reading has what an error hides
+			for i := range list {
+				m := &list[i].Destination
+				sums[t.pools.find(m.Protocol, netip.AddrPortFrom(m.Addr, m.Port))] += list[i].Connections
+			}
+		}
+	})
+	for p, n := range sums {
+		if p != nil && n != p.counted {
+			p.counted, p.used = n, now
+			t.checks.join(now, p)
 		}
 	}
 }
@@ -233,7 +259,7 @@ func (r *reading) findWitnesses(now time.Time, s *checks) (lookup bool) {
 func (t *Tracker) readAnswered(l *lane, r *reading, budget *rate.Limiter) {
 	cost, ok := t.read(r.at, budget, func() error {
 		return t.Tracking.EachAnswered(l.family, l.protocol, func() {
-			r.answered, r.used = map[endpoint]map[uint32]struct{}{}, map[endpoint]*pool{}
+			r.answered = map[endpoint]map[uint32]struct{}{}
 			for e := range r.waiting {
 				r.answered[e] = map[uint32]struct{}{}
 			}
@@ -242,20 +268,20 @@ func (t *Tracker) readAnswered(l *lane, r *reading, budget *rate.Limiter) {
 					r.answered[e] = map[uint32]struct{}{}
 				}
 			}
-		}, func(e conntrack.Entry) { r.addAnswered(&t.pools, &t.checks, &e) })
+		}, func(e conntrack.Entry) { r.addAnswered(&t.pools, &e) })
 	})
 	if !ok {
 		r.answered = nil
 		return
 	}
 	l.answeredCost, l.surveyed = cost, r.at
-	for e, p := range r.used {
-		t.checks.use(r.at, e, p)
+	for _, p := range r.used {
+		t.checks.join(r.at, p)
 	}
 }
 
 // addAnswered adds a connection with a reply.
-func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
+func (r *reading) addAnswered(all *pools, e *conntrack.Entry) {
 	k := endpoint{e.Protocol, e.Reply}
 	if ids := r.answered[k]; ids != nil {
 		ids[e.ID] = struct{}{}
@@ -268,11 +294,8 @@ func (r *reading) addAnswered(all *pools, s *checks, e *conntrack.Entry) {
 	if _, waits := r.witnesses[client]; waits {
 		r.witnesses[client] = true
 	}
-	if c := s.all[k]; c != nil {
-		c.used = r.at
-		c.join(p)
-	} else if len(r.used) < maxChecks && s.of[p.service.Namespace] < maxOfNamespace {
-		r.used[k] = p
+	if !p.used.Equal(r.at) {
+		p.used, r.used = r.at, append(r.used, p)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/listen/listentest"
@@ -36,7 +37,10 @@ type world struct {
 	tracker *Tracker
 	entries []*entry
 	lastID  uint32
-	counter uint64
+	// counts are the kernel's counters of connections, unless they are uncounted.
+	counts    map[model.Match]uint64
+	uncounted bool
+	counter   uint64
 	// reads counts readings of connection tracking. Each takes readCost, and costOfEntry for each
 	// entry that it has. cpu is the sum.
 	reads                 int
@@ -89,6 +93,7 @@ type client struct {
 type service struct {
 	key       model.Match
 	name      model.ServicePortName
+	number    int
 	endpoints []endpoint
 	local     []netip.Addr
 	mode      model.PassiveChecks
@@ -99,7 +104,8 @@ func run(t *testing.T, f model.Family, p model.Protocol, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, family: f, protocol: p, random: rand.New(rand.NewPCG(1, 2)),
-			pods: map[netip.Addr]*pod{}, services: map[string]*service{}, clients: map[string]*client{},
+			counts: map[model.Match]uint64{},
+			pods:   map[netip.Addr]*pod{}, services: map[string]*service{}, clients: map[string]*client{},
 			received: map[model.Match][]netip.AddrPort{}, ever: map[netip.AddrPort]bool{},
 			readCost: 100 * time.Microsecond, costOfEntry: 5 * time.Microsecond,
 		}
@@ -187,6 +193,17 @@ func (w *world) EachAnswered(f model.Family, p model.Protocol, begin func(), fn 
 
 func (w *world) IsFull() (bool, error) { defer w.lock()(); return w.full, w.failure }
 
+func (w *world) Connections(f model.Family) (list []nft.ConnectionCount, err error) {
+	defer w.lock()()
+	for m, n := range w.counts {
+		if m.Family == f && !w.uncounted {
+			w.cpu += time.Microsecond
+			list = append(list, nft.ConnectionCount{Destination: m, Connections: n})
+		}
+	}
+	return list, nil
+}
+
 func (w *world) Unanswered() (uint64, error) { defer w.lock()(); w.polls++; return w.counter, nil }
 
 func (w *world) Warn(_ sync.Object, reason, _ string) {
@@ -237,6 +254,7 @@ func (w *world) connect(c *client, name string, e endpoint) {
 		Original: netip.AddrPortFrom(c.service.key.Addr, c.service.key.Port), Reply: e.addr, ID: id,
 	}, now.Add(life)}
 	w.entries = append(w.entries, added)
+	w.counts[c.service.key]++
 	if reaches {
 		time.AfterFunc(time.Millisecond+p.latency, func() { defer w.lock()(); added.Replied = true })
 		return
@@ -278,14 +296,32 @@ func (w *world) serve(namespace, name string, protocol model.Protocol, endpoints
 		mode: model.PassiveChecksAvoid,
 		name: model.ServicePortName{ServiceName: model.ServiceName{Namespace: namespace, Name: name}},
 	}
-	for i := range endpoints {
-		a := w.addr(1+i, number)
-		s.endpoints = append(s.endpoints, endpoint{protocol, netip.AddrPortFrom(a, 8080)})
+	s.number = number
+	w.services[name] = s
+	w.grow(s, endpoints)
+	return s
+}
+
+// grow commits a Service with more endpoints.
+func (w *world) grow(s *service, endpoints int) {
+	for range endpoints {
+		a := w.addr(1+len(s.endpoints), s.number)
+		s.endpoints = append(s.endpoints, endpoint{s.key.Protocol, netip.AddrPortFrom(a, 8080)})
 		w.pods[a] = &pod{}
 	}
-	w.services[name] = s
 	w.commit(s)
-	return s
+}
+
+// open adds connections of one client that had a reply and stay open.
+func (w *world) open(s *service, connections int) {
+	for i := range connections {
+		w.lastID++
+		w.entries = append(w.entries, &entry{conntrack.Entry{
+			Protocol: s.key.Protocol, Client: netip.AddrPortFrom(w.addr(60_000, 9), uint16(w.lastID)), Replied: true,
+			Original: netip.AddrPortFrom(s.key.Addr, s.key.Port), Reply: s.endpoints[i%len(s.endpoints)].addr, ID: w.lastID,
+		}, time.Now().Add(24 * time.Hour)})
+		w.counts[s.key]++
+	}
 }
 
 // commit lets the tracker know the Service as the loop commits it, and waits until it does.

@@ -24,6 +24,9 @@ import (
 //
 //	service NAME N [in NAMESPACE] [PROTOCOL] [report]   a Service with endpoints, each on a node of its own
 //	service NAME = ENDPOINT ...  [in NAMESPACE]         one whose slices name endpoints of others
+//	grow SERVICE N                                      gives it more endpoints
+//	idle SERVICE N                                      has N connections that stay open, without packets
+//	uncounted                                           the kernel does not count connections
 //	client NAME SERVICE every DURATION [low-ttl]        opens connections from now on
 //	flood NAME SERVICE N                                has N connections that reach no endpoint
 //	stop NAME                                           ends a client
@@ -83,6 +86,16 @@ func (s *script) do(command string, args []string) error {
 			s.connect(c, args[0], c.service.endpoints[i%len(c.service.endpoints)])
 		}
 		return err
+	case "grow":
+		n, err := strconv.Atoi(args[1])
+		s.grow(s.services[args[0]], n)
+		return err
+	case "idle":
+		n, err := strconv.Atoi(args[1])
+		s.open(s.services[args[0]], n)
+		return err
+	case "uncounted":
+		s.uncounted = true
 	case "stop":
 		delete(s.clients, args[0])
 	case "policy":

@@ -13,9 +13,11 @@ import (
 	"golang.org/x/time/rate"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
 )
 
 const (
@@ -38,9 +40,12 @@ type Tracking interface {
 	IsFull() (bool, error)
 }
 
-// Counter is the kernel's counter of first packets that clients sent again;
+// Counter has the kernel's counters of first packets that clients sent again, and of connections;
 // [kernel.Kernel] implements it.
-type Counter interface{ Unanswered() (uint64, error) }
+type Counter interface {
+	Unanswered() (uint64, error)
+	Connections(model.Family) ([]nft.ConnectionCount, error)
+}
 
 // Config configures a [Tracker].
 type Config struct {
@@ -69,8 +74,9 @@ type Tracker struct {
 	quiet    *sync.Notices // only log lines
 
 	lanes   map[kind]*lane
-	counter uint64 // of the kernel, when it was last read
-	failing bool   // the last reading failed
+	counter uint64            // of the kernel, when it was last read
+	counts  throttle.Throttle // of the counters of connections
+	failing bool              // the last reading failed
 	// budget is for probes of checks, routineBudget for others.
 	budget, routineBudget *rate.Limiter
 	routinesAt            time.Time // when routine probes were last looked for
@@ -103,6 +109,7 @@ func New(c Config) *Tracker {
 		routineBudget: rate.NewLimiter(routinesPerSecond, routineBurst),
 		results:       make(chan probeResult), requests: make(chan func()), ended: make(chan struct{}),
 	}
+	t.counts = throttle.Throttle{Factor: countFactor, ProcessorTime: func() time.Duration { return t.cpuTime() }}
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}, budget: rate.NewLimiter(readsPerSecond, readBurst)}
@@ -170,6 +177,7 @@ func (t *Tracker) applyCommits(ctx context.Context) {
 	maps.DeleteFunc(changed, func(m model.Match, p *pool) bool { return t.pools.all[m] != p })
 	t.checks.replace(replaced, &t.pools)
 	for _, p := range changed {
+		t.checks.join(time.Now(), p)
 		t.checks.joinUnresponsive(p)
 	}
 	t.publish(ctx, slices.Collect(maps.Values(changed)))
@@ -197,6 +205,7 @@ func (t *Tracker) tick(ctx context.Context, now time.Time) {
 	t.probe(ctx, now, append(t.checks.takeControls(), t.checks.due(now)...), t.budget)
 	if now.Sub(t.routinesAt) >= reportTick {
 		t.routinesAt = now
+		t.readCounts(now)
 		due, reached := t.checks.routines(now)
 		t.inUse.Store(int64(len(t.checks.all)))
 		t.reached.Store(int64(reached))

@@ -113,6 +113,23 @@ func TestNamespaceCannotUseUpProbes(t *testing.T) {
 	})
 }
 
+// TestMassStartIsPaced has 20 Services with 100 endpoints each that come into use together.
+func TestMassStartIsPaced(t *testing.T) {
+	run(t, model.IPv4, model.TCP, func(w *world) {
+		for i := range 20 {
+			s := w.serve(fmt.Sprint("namespace-", i), fmt.Sprint("web-", i), w.protocol, 100)
+			w.use(fmt.Sprint("c", i), s, 100*time.Millisecond)
+		}
+		w.pass(20 * time.Second)
+		if n, most := w.probes, routineBurst+20*routinesPerSecond; n > most || n < most-20 {
+			w.t.Errorf("%d probes in 20 s, want at most %d, and nearly so many", n, most)
+		}
+		if n := len(w.tracker.checks.all); n != 2000 {
+			w.t.Errorf("%d endpoints are remembered", n)
+		}
+	})
+}
+
 // TestRewrittenSlicesLeaveNothingBehind replaces the endpoints of a Service many times.
 func TestRewrittenSlicesLeaveNothingBehind(t *testing.T) {
 	every(t, func(w *world) {
@@ -159,7 +176,7 @@ func TestNamespacesShareTheEndpoints(t *testing.T) {
 	use := func(namespace string, n int) bool {
 		addr = addr.Next()
 		p := &pool{service: sync.Object{Namespace: namespace}}
-		return s.use(time.Time{}, endpoint{model.TCP, netip.AddrPortFrom(addr, uint16(n))}, p) != nil
+		return s.use(endpoint{model.TCP, netip.AddrPortFrom(addr, uint16(n))}, p) != nil
 	}
 	for n := range maxChecks {
 		use(fmt.Sprint(n%10), n)
