@@ -119,6 +119,12 @@ func TestLostPacketsAreReported(t *testing.T) {
 					return os.Expand(text, func(name string) string { return names[name] })
 				}
 				labtest.Run(t, s.Node.Host, "", "sh", "-ec", expand(trap.set))
+				if trap.name == "policy" { // the daemon notices without a request, too
+					eventually.Holds(t, "lost packets are counted", func() bool {
+						text, err := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
+						return err == nil && strings.Contains(text, `kubevmap_check_packets{state="lost"} 5`)
+					})
+				}
 				s.expectPackets(f, here, other, trap)
 				s.expectReport(trap, expand(trap.says))
 				labtest.Run(t, s.Node.Host, "", "sh", "-ec", expand(trap.unset))

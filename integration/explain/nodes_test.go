@@ -366,7 +366,7 @@ func (r *rig) expand(f model.Family, text string) string {
 		"iptables": [...]string{"iptables", "ip6tables"}[f],
 		"node":     r.Node.Addr(f).String(), "node2": r.Remote.Addr(f).String(), "outside": r.Outside.Addr(f).String(),
 		"pods": lab.PodRanges[f].String(), "remotes": lab.RemotePodRanges[f].String(), "gateway": r.Node.Gateway(f).String(),
-		"service": serviceOf(f).Addr().String(), "remote1": r.RemotePods[0].Addr(f).String(),
+		"service": serviceOf(f).Addr().String(), "second": serviceOf(f).Addr().Next().String(), "remote1": r.RemotePods[0].Addr(f).String(),
 		"peer1": [...]string{"10.77.0.1", "fd00:77::1"}[f], "peer2": [...]string{"10.77.0.2", "fd00:77::2"}[f],
 		"nowhere": [...]string{"10.99.0.0/16", "fd00:99::/64"}[f], "other": otherOf(f).String(),
 	}

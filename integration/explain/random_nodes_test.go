@@ -3,18 +3,22 @@ package explain
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"regexp"
 	"strings"
 	stdsync "sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
 )
 
@@ -157,7 +161,7 @@ func TestExplainAgreesOnRandomNodes(t *testing.T) {
 	if testing.Short() {
 		nodes = fewRandomNodes
 	}
-	total := tally{reasons: map[string]int{}}
+	total := tally{reasons: map[string]int{}, checks: map[string]int{}}
 	t.Run("nodes", func(t *testing.T) {
 		for seed := range nodes {
 			t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) {
@@ -183,18 +187,25 @@ type tally struct {
 	mu                                       stdsync.Mutex
 	nodes, right, uncertain, unsteady, wrong int
 	reasons                                  map[string]int
+	checks                                   map[string]int // check packets, by state
 }
 
 // String returns the numbers.
 func (a *tally) String() string {
-	return fmt.Sprintf("%d nodes: %d packets right, %d not certain, %d wrong once, %d wrong twice; not certain because of %v",
-		a.nodes, a.right, a.uncertain, a.unsteady, a.wrong, a.reasons)
+	return fmt.Sprintf("%d nodes: %d packets right, %d not certain, %d wrong once, %d wrong twice; check packets: %v; not certain because of %v",
+		a.nodes, a.right, a.uncertain, a.unsteady, a.wrong, a.checks, a.reasons)
 }
 
 func (a *tally) count(n *int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	*n++
+}
+
+func (a *tally) countCheck(state string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.checks[state]++
 }
 
 // countUncertain counts a packet by the first reason, without names.
@@ -232,6 +243,51 @@ func (r *rig) compareRandomNode(random *rand.Rand, total *tally) {
 		}
 	}
 	_ = group.Wait()
+	r.compareCheckPackets(total, names)
+}
+
+// compareCheckPackets sends check packets: those of a client outside and of a pod to addresses that
+// rules translate to pods, and to a port of the node.
+func (r *rig) compareCheckPackets(total *tally, names string) {
+	r.t.Helper()
+	var targets []pathcheck.Target
+	for _, f := range model.Families {
+		r.must(r.Outside.AddAddress(pathcheck.Clients[f]))
+		for n, h := range []*lab.Host{r.Pods[0].Host, r.RemotePods[0].Host} {
+			to := netip.AddrPortFrom(lab.Nth(lab.ServiceRanges[f], 10+n), daemon.TargetPort)
+			for _, kind := range []model.Kind{model.KindClusterIP, model.KindLoadBalancerIP} {
+				targets = append(targets, pathcheck.Target{
+					To: to, Protocol: model.TCP, Kind: kind, Endpoints: []netip.AddrPort{h.AddrPort(f, daemon.TargetPort)},
+				})
+			}
+		}
+	}
+	r.must(r.Node.Do(func() error {
+		results, err := pathcheck.Simulate(livenode.Config{}, func(n *livenode.Network) []pathcheck.Packet {
+			return pathcheck.Choose(n, targets, []uint16{daemon.TargetPort})
+		})
+		for _, c := range results {
+			total.countCheck(c.State)
+			lost := c.State == pathcheck.Delivered && !r.isAnswered(c, answer) && !r.isAnswered(c, answer)
+			if lost || c.State == pathcheck.Lost && r.isAnswered(c, silence) {
+				r.t.Errorf("%s: said to be %s\nof: %s", c.Text, c.State, names)
+			}
+		}
+		return err
+	}))
+}
+
+// isAnswered sends a check packet.
+func (r *rig) isAnswered(c pathcheck.Result, timeout time.Duration) bool {
+	from := r.Outside
+	for _, p := range r.Pods {
+		if p.Addr(c.Family()) == c.From {
+			from = p.Host
+		}
+	}
+	a, err := from.AskFrom(c.Protocol, netip.AddrPortFrom(c.From, from.FreshPort()), c.To, timeout)
+	r.must(err)
+	return a.Outcome == lab.Answered
 }
 
 // compareTwice compares a packet, and one like it if the prediction is wrong: a loss may have
@@ -262,6 +318,8 @@ func (r *rig) addRandomPieces(random *rand.Rand) string {
 		"table $fam service { chain pre { type nat hook prerouting priority -100; $fam daddr $service dnat to $pod1; }; " +
 			"chain out { type nat hook output priority -100; $fam daddr $service dnat to $pod1; }; " +
 			"chain post { type nat hook postrouting priority 100; $fam saddr $pod1 $fam daddr $pod1 masquerade; }; }",
+		"table $fam second { chain pre { type nat hook prerouting priority -101; $fam daddr $second dnat to $remote1; }; " +
+			"chain post { type nat hook postrouting priority 99; iifname eth0 ct status dnat $fam daddr $remote1 masquerade; }; }",
 	}
 	for n := range 2 + random.IntN(4) {
 		p := pieces[random.IntN(len(pieces))]

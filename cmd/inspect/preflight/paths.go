@@ -77,7 +77,8 @@ func simulatePaths(ctx context.Context) ([]pathcheck.Result, error) {
 					continue
 				}
 				to := netip.AddrPortFrom(at, uint16(nodePort+1+i))
-				targets = append(targets, pathcheck.Target{To: to, Protocol: model.TCP, Kind: model.Kind(kind), Endpoints: endpoint})
+				t := pathcheck.Target{To: to, Protocol: model.TCP, Kind: model.Kind(kind), Endpoints: endpoint}
+				targets = append(targets, t)
 			}
 		}
 		return pathcheck.Choose(n, targets, []uint16{healthPort, nodePort})
