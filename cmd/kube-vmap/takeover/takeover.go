@@ -25,7 +25,8 @@
 //
 // # Checks
 //
-// Every 5 seconds of the probation: changes reach the kernel in time; the kernel refuses
+// Immediately, and every 5 seconds of the probation: no check packet (package pathcheck) is lost that
+// kube-proxy's rules would deliver. Every 5 seconds: changes reach the kernel in time; it refuses
 // few Service ports; and a sample of ClusterIPs that the node could connect to before the
 // first commit still answers. kube-proxy's rules and the loop's state, which take longer to
 // read in a larger cluster, are read less often. Something that one author of Services can
