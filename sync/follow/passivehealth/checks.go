@@ -52,7 +52,7 @@ func (s *checks) join(now time.Time, p *pool) {
 func (s *checks) use(e endpoint, p *pool) *check {
 	c := s.all[e]
 	if c == nil {
-		if n := p.service.Namespace; s.of[n] >= maxOfNamespace || len(s.all) >= maxChecks && !s.makeRoom(n) {
+		if n := p.service.Namespace; s.of[n] >= maxOfNamespace || len(s.all) >= maxChecks && !s.evictFor(n) {
 			return nil
 		}
 		c = &check{endpoint: e, namespace: p.service.Namespace}
@@ -63,8 +63,8 @@ func (s *checks) use(e endpoint, p *pool) *check {
 	return c
 }
 
-// makeRoom forgets an idle endpoint of the namespace that has most, if another one still has fewer then.
-func (s *checks) makeRoom(of string) bool {
+// evictFor evicts an idle endpoint of the namespace that has most, if another one still has fewer then.
+func (s *checks) evictFor(of string) bool {
 	most := ""
 	for n, count := range s.of {
 		if count > s.of[most] {
