@@ -229,7 +229,9 @@ func (h *Hold) countDemandClients() error {
 	}
 	h.clientsPace.Do(func() {
 		var clients map[*pool]int
-		clients, h.clientsErr = h.clients()
+		if clients, h.clientsErr = h.clients(); h.clientsErr != nil {
+			return // what is not known is not none
+		}
 		h.demandClients = map[model.ServiceName]int{}
 		for p, n := range clients {
 			if p.scaleToZero {

@@ -88,11 +88,11 @@ func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
 	if id.Kind == nft.SetWaiting {
 		<-time.After(r.clientsTake)
 		for _, at := range r.clients {
-			if id.Family == r.f && time.Since(at) < nft.WaitingTime {
+			if r.failure == nil && id.Family == r.f && time.Since(at) < nft.WaitingTime {
 				each(nft.Client{Destination: model.Match{Addr: clusterIPs[r.f], Port: 80, Family: r.f, Protocol: r.protocol}})
 			}
 		}
-		return nil
+		return r.failure
 	}
 	if id != (nft.SetID{Family: r.f, Kind: nft.SetHeld}) {
 		r.Errorf("set %s of %s is read", id.Name(), id.Family)
@@ -324,6 +324,9 @@ func TestDemand(t *testing.T) {
 		r.set(func() { r.clients = map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now()} })
 		expect(period, 1)
 		expect(period, 3)
+		r.set(func() { r.failure = errors.New("unreadable") })
+		expect(period, 3)
+		r.set(func() { r.failure = nil })
 		expect(nft.WaitingTime, 1) // all have given up
 		commit(model.VerdictBalance)
 		expect(10*time.Second, 1)
