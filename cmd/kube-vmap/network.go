@@ -89,7 +89,7 @@ func (c *pathChecker) simulate(ctx context.Context) error {
 		c.results.Store(&[]pathcheck.Result{})
 		return nil // not known now
 	}
-	targets := pathcheck.Targets(rules.Installed())
+	targets := pathcheck.Targets(rules.Installed(), rules.NodeAddrs())
 	balanced := slices.ContainsFunc(targets, func(t pathcheck.Target) bool { return t.Kind == model.KindLoadBalancerIP })
 	choose := func(n *livenode.Network) []pathcheck.Packet {
 		return pathcheck.Choose(n, targets, c.healthPorts(balanced))

@@ -55,6 +55,36 @@ func TestFirewalldForwardsTranslatedPacketsBetweenZones(t *testing.T) {
 	s.check(t, cells)
 }
 
+// TestFirewalldWithStrictForwardPortsIsReported has a firewalld that rejects translated packets.
+func TestFirewalldWithStrictForwardPortsIsReported(t *testing.T) {
+	s := newScene(t)
+	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: []*lab.Host{s.Pods[0].Host}}
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.put(web)
+	s.start(daemon.PodRanges)
+	d := newDebian(s)
+	d.replace("etc/firewalld/firewalld.conf", "StrictForwardPorts=no", "StrictForwardPorts=yes")
+	d.startFirewalld()
+	for _, pod := range s.Pods {
+		d.run("firewall-cmd", "--zone=internal", "--change-interface="+pod.Link)
+	}
+	for _, f := range model.Families {
+		a, err := s.Outside.Ask(model.TCP, web.AddrPort(s.Node, f, model.KindNodePort, 0), answer)
+		s.must(err)
+		if a.Outcome == lab.Answered {
+			t.Errorf("a client outside, %s: %s, want that firewalld rejects it", f, a)
+		}
+	}
+	const by = "node port, pod on this node (2001:db8:c::1 -> [2001:db8:2::1]:30001/tcp): rejected with an ICMP error by table inet firewalld, chain filter_FORWARD_dnat, rule handle "
+	eventually.Holds(t, "status has the rule", func() bool {
+		return strings.Contains(daemon.Run(t, s.Node.Host, "status").Stdout, by)
+	})
+	out := daemon.Run(t, s.Node.Host, "preflight", "-o", "json")
+	if _, rule, _ := strings.Cut(by, "): "); out.ExitCode != 1 || !strings.Contains(out.Stdout, rule) {
+		t.Errorf("preflight: %v", out)
+	}
+}
+
 // startFirewalld starts the bus and firewalld, and returns a function that stops firewalld.
 func (d *debian) startFirewalld() (stop func()) {
 	d.s.t.Helper()

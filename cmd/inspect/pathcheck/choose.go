@@ -42,8 +42,8 @@ func NodeAddr(f model.Family) netip.Addr {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }
 
-// Targets returns those of frontends.
-func Targets(installed []nft.InstalledFrontend) (out []Target) {
+// Targets returns those of frontends. nodeAddrs serve node ports.
+func Targets(installed []nft.InstalledFrontend, nodeAddrs []netip.Addr) (out []Target) {
 	type port struct {
 		model.ServicePortName
 		model.Family
@@ -55,6 +55,11 @@ func Targets(installed []nft.InstalledFrontend) (out []Target) {
 		}
 	}
 	nodes := [...]netip.Addr{NodeAddr(model.IPv4), NodeAddr(model.IPv6)}
+	for _, a := range nodeAddrs {
+		if at := &nodes[model.FamilyOf(a)]; !slices.Contains(nodeAddrs, *at) {
+			*at = a
+		}
+	}
 	for i := range installed {
 		f := &installed[i]
 		pool := owners[port{f.Service, f.Match.Family}]

@@ -95,7 +95,7 @@ func findRules() (r rules, err error) {
 // lost simulates check packets, and those that are lost with kube-proxy's rules, too, which may have
 // accepted them. So what other programs change makes no difference.
 func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
-	targets := pathcheck.Targets(v.Installed)
+	targets := pathcheck.Targets(v.Installed, v.NodeAddrs)
 	lost, err := pathcheck.Simulate(livenode.Config{}, func(n *livenode.Network) []pathcheck.Packet {
 		return pathcheck.Choose(n, targets, nil)
 	})
