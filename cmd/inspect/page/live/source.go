@@ -25,6 +25,11 @@ import (
 // Source asks nodes.
 type Source interface {
 	Nodes(ctx context.Context) ([]nodes.Node, error)
+	Reader
+}
+
+// A Reader reads what a node says of itself.
+type Reader interface {
 	Tally(ctx context.Context, n nodes.Node) (*nodestatus.Tally, error)
 	// Findings returns nil where nothing is known beyond the tally.
 	Findings(ctx context.Context, n nodes.Node) ([]findings.Finding, error)
