@@ -82,7 +82,8 @@ func withPorts() Statement {
 // count adds one to the counter of the packet's key, and adds the element if it is new.
 // "update" would do the same, but kernels require a timeout for it.
 func count(id SetID) Statement {
-	return changeSet(id, "add", " counter", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{&expr.Counter{}}})
+	change := &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{&expr.Counter{}}}
+	return changeSet(id, "add", " counter", change)
 }
 
 // changeSet changes the element of the packet's key.

@@ -126,7 +126,8 @@ func (n *node) problems() (out []findings.Finding) {
 	out = append(out, n.findings...)
 	for _, p := range n.tally.Problems {
 		if !known[[2]string{p.Object, p.Reason}] {
-			out = append(out, findings.Finding{Severity: nodestatus.SeverityOf(p.Reason), Object: p.Object, Reason: p.Reason, Text: p.Text})
+			severity := nodestatus.SeverityOf(p.Reason)
+			out = append(out, findings.Finding{Severity: severity, Object: p.Object, Reason: p.Reason, Text: p.Text})
 		}
 	}
 	for k, s := range n.tallied {
