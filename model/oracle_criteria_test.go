@@ -196,11 +196,11 @@ func oracleHas(s NameSet, name string) bool {
 // oracleRank is lower for the endpoint to use of two with the same address.
 func oracleRank(e oracleEndpoint) string {
 	weight := fmt.Sprintf("%05d", e.weight)
-	switch {
-	case e.drained:
-		weight = ""
-	case e.weight == 0:
+	if e.weight == 0 {
 		weight = "none"
+	}
+	if e.drained {
+		weight = " " + weight
 	}
 	return fmt.Sprintf("%t %t %t %s\x00%s\x00%s\x00%s", e.Terminating, !e.Ready, !e.Serving, weight, e.Node, e.ZoneHints, e.NodeHints)
 }
