@@ -231,12 +231,16 @@ func (r *receiver) begin() (write func(), ended <-chan string) {
 // A slowNode sends the body of a request, with a deadline, as a connection has it.
 type slowNode struct {
 	http.ResponseWriter
-	pipe     *io.PipeWriter
+	pipe *io.PipeWriter
+
+	mu       sync.Mutex // guards what follows
 	deadline *time.Timer
 }
 
 // SetReadDeadline implements the method of [http.ResponseController].
 func (n *slowNode) SetReadDeadline(at time.Time) error { //nolint:unparam // as [http.ResponseController] needs it
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.deadline.Stop()
 	n.deadline = time.AfterFunc(time.Until(at), func() { _ = n.pipe.CloseWithError(os.ErrDeadlineExceeded) })
 	return nil
@@ -257,7 +261,7 @@ func TestSlowRequestsEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newReports(newDemands(), reporter, slog.New(slog.DiscardHandler))
 			body, pipe := io.Pipe()
-			node := &slowNode{httptest.NewRecorder(), pipe, time.NewTimer(time.Hour)}
+			node := &slowNode{ResponseWriter: httptest.NewRecorder(), pipe: pipe, deadline: time.NewTimer(time.Hour)}
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, demand.Path, body)
 			var sends sync.WaitGroup
 			sends.Go(func() {
