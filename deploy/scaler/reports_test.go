@@ -238,7 +238,7 @@ type slowNode struct {
 }
 
 // SetReadDeadline implements the method of [http.ResponseController].
-func (n *slowNode) SetReadDeadline(at time.Time) error { //nolint:unparam // as [http.ResponseController] needs it
+func (n *slowNode) SetReadDeadline(at time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deadline.Stop()
