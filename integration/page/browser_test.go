@@ -73,14 +73,14 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// openAt opens a window of a size at a path of the page with a prefix.
-func openAt(t *testing.T, server, prefix, hash string, width, height int64) *window {
+// openAt opens a window of a size at a path of the page.
+func openAt(t *testing.T, server, hash string, width, height int64) *window {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	ctx, late := context.WithTimeout(ctx, 3*patience)
 	t.Cleanup(late)
-	w := &window{T: t, ctx: ctx, page: server + prefix}
+	w := &window{T: t, ctx: ctx, page: server + "/" + token + "/"}
 	if err := chromedp.Listen(ctx, w.listen); err != nil {
 		t.Fatal(err)
 	}

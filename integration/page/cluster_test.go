@@ -13,7 +13,7 @@ import (
 func clusterMap(t *testing.T, f *fleet, height int64) *window {
 	t.Helper()
 	t.Parallel()
-	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, height)
+	w := openAt(t, f.serve(t), "", 1360, height)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	return w
 }
@@ -56,7 +56,7 @@ func TestClusterPageIsReadableAndNamedInBothThemes(t *testing.T) {
 	for _, count := range []int{4, 40} {
 		server := all(count).serve(t)
 		for at, complete := range views {
-			w := openAt(t, server, "/"+token+"/", at, 1480, 1200)
+			w := openAt(t, server, at, 1480, 1200)
 			w.await(complete)
 			for _, bad := range get[[]string](w, unnamed) {
 				t.Errorf("%d nodes, %s: %s", count, at, bad)

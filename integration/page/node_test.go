@@ -19,7 +19,7 @@ const shown = `[...document.querySelectorAll(".rows .row")].map(r => r.querySele
 func rows(t *testing.T, f *fleet) *window {
 	t.Helper()
 	t.Parallel()
-	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, 860)
+	w := openAt(t, f.serve(t), "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
 	return w
@@ -85,7 +85,7 @@ func TestUncountedIsNotShownAsZero(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
 	f.at["node-1"].Counted = false
-	w := openAt(t, f.serve(t), "/"+token+"/", "", 1360, 860)
+	w := openAt(t, f.serve(t), "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	for _, cell := range []string{".rows .c-rate", ".card-rate dd", ".card-active dd"} {
 		w.says(cell, "–")

@@ -52,7 +52,7 @@ func TestPathOfAPacketIsFollowed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(3, shopkeeping)
 	f.way = journey()
-	w := openAt(t, f.serve(t), "/"+token+"/", "#/path", 1480, 1000)
+	w := openAt(t, f.serve(t), "#/path", 1480, 1000)
 	w.await(`document.activeElement.id === "from"`)
 	w.press("pod/shop/cart-7f9\t")
 	w.press("svc/shop/web\r")

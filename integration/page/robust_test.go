@@ -38,7 +38,7 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 	f.way = hostileReport(hostile)
 	server := f.serve(t)
 	shown := fmt.Sprintf(`document.querySelectorAll(".rows .row").length === %d`, len(hostile))
-	w := openAt(t, server, "/"+token+"/", "", 1360, 860)
+	w := openAt(t, server, "", 1360, 860)
 	for i := range len(hostile) + 1 {
 		w.await(shown)
 		if i < len(hostile) {
@@ -82,7 +82,7 @@ func TestHiddenPageDoesNotPoll(t *testing.T) {
 			asked <- struct{}{}
 		}
 		h.ServeHTTP(w, r)
-	})), "/"+token+"/", "", 1360, 860)
+	})), "", 1360, 860)
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	w.press("p")
 	w.await(`document.getElementById("live").dataset.state === "paused"`)
@@ -113,7 +113,7 @@ func TestMissingAnswerIsReported(t *testing.T) {
 		default:
 			h.ServeHTTP(w, r)
 		}
-	})), "/"+token+"/", "", 1360, 860)
+	})), "", 1360, 860)
 	w.ignoreFailedLoads()
 	w.await(`document.querySelectorAll(".rows .row").length > 3`)
 	f.mu.Lock()
@@ -136,7 +136,7 @@ func TestMissingAnswerIsReported(t *testing.T) {
 func TestMissingServiceIsReported(t *testing.T) {
 	t.Parallel()
 	f := shop(0)
-	w := openAt(t, f.serve(t), "/"+token+"/", "#/service/big/one", 1360, 860)
+	w := openAt(t, f.serve(t), "#/service/big/one", 1360, 860)
 	w.await(`document.querySelector(".service .empty") && !document.querySelector(".service .empty").hidden`)
 	f.mu.Lock()
 	d := f.at["node-1"]

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -65,7 +66,7 @@ func (w *withoutEnds) Read(p []byte) (int, error) {
 		if _, err := io.ReadFull(w.ReadCloser, event); err != nil {
 			return 0, err
 		}
-		event = append(event, make([]byte, binary.BigEndian.Uint32(event))...)
+		event = slices.Concat(event, make([]byte, binary.BigEndian.Uint32(event)))
 		if _, err := io.ReadFull(w.ReadCloser, event[4:]); err != nil {
 			return 0, err
 		}
