@@ -76,13 +76,13 @@ unit: ## unit, property and golden tests, with the race detector where there are
 	.ci/unit
 
 integration: ## tests with real packets between network namespaces (root)
-	@.ci/setup nft ip iptables ipset
+	@.ci/setup nft ip sysctl iptables ipset
 	@.ci/nft-versions
 	@.ci/other-programs
 	.ci/with-programs .ci/gotest -short -count=1 -timeout 60m $(TOGETHER) ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)
-	@.ci/setup nft ip iptables ipset
+	@.ci/setup nft ip sysctl iptables ipset
 	@.ci/cluster
 	MODULE=integration/cluster .ci/with-programs .ci/gotest -short -count=1 -timeout 60m -parallel 5 ./...
 
@@ -94,14 +94,14 @@ fresh: ## README's commands in a clone, on a minimal Debian with Go, git and mak
 	@LOAD='$(LOAD)' .ci/fresh
 
 soak: ## the long suite: longer tests, and random ones with new seeds for MINUTES (60) (root)
-	@.ci/setup nft ip iptables ipset chromium
+	@.ci/setup nft ip sysctl iptables ipset chromium
 	@.ci/nft-versions
 	@ALL=1 .ci/other-programs
 	@.ci/cluster
 	MINUTES='$(MINUTES)' .ci/soak
 
 beside: ## tests beside other programs of a node, also those that CI has no time for (root)
-	@.ci/setup nft ip iptables ipset
+	@.ci/setup nft ip sysctl iptables ipset
 	@ALL=1 .ci/other-programs
 	.ci/with-programs .ci/gotest -count=1 -run Beside ./integration/matrix
 
@@ -122,7 +122,7 @@ wake-keda: ## WAKES (200) clients of Deployments that the real KEDA scales from 
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
 ifeq ($(ARCH),amd64)
-	@.ci/setup nft ip iptables ipset ipvsadm qemu-system-x86_64 depmod xz cpio
+	@.ci/setup nft ip sysctl iptables ipset ipvsadm qemu-system-x86_64 depmod xz cpio
 	@.ci/nft-versions
 else
 	@.ci/setup qemu-system-aarch64 depmod xz cpio
