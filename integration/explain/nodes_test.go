@@ -300,28 +300,6 @@ var nodeKinds = []nodeKind{
 			blackhole, prohibit, unreachable } reject; }`,
 	},
 	{
-		name: "a-mark-that-an-earlier-table-may-see",
-		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
-			tcp dport 8080 meta mark set 9; }; }; add chain $fam one f { type filter hook forward priority 5; };
-			add rule $fam one f meta mark 9 drop"`,
-		doubt: "which is first is not known",
-	},
-	{
-		name: "a-mark-that-a-later-table-may-see",
-		commands: `nft "add table $fam one; add table $fam two { chain f { type filter hook forward priority 5;
-			meta mark 9 drop; }; }; add chain $fam one f { type filter hook forward priority 5; };
-			add rule $fam one f tcp dport 8080 meta mark set 9"`,
-		doubt: "which is first is not known",
-	},
-	{
-		name: "chains-of-one-table-in-the-order-of-their-registration",
-		commands: `nft "add table $fam one { chain f { type filter hook forward priority 5; meta mark 9 drop; };
-			chain g { type filter hook forward priority 5; tcp dport 8080 meta mark set 9; }; };
-			add chain $fam one h { type filter hook forward priority 5; };
-			add rule $fam one h meta mark 9 meta mark set 0"`,
-		lost: 3,
-	},
-	{
 		name: "time-to-live",
 		rules: `chain p { type filter hook prerouting priority -300; meta l4proto tcp $ttl set 1; }; chain f {
 			type filter hook forward priority 0; $ttl 1 reject; }`, lost: 2,
