@@ -53,6 +53,11 @@ var (
 	traps = []trap{
 		{name: "none"},
 		{
+			name: "link-local neighbours", families: only6,
+			set: "for n in 7 8 9; do ip neighbour add fe80::$$n lladdr 02:00:00:00:00:09 nud permanent dev eth0; done",
+			unset: "for n in 7 8 9; do ip neighbour delete fe80::$$n dev eth0; done",
+		},
+		{
 			name: "no forwarding", set: "sysctl -qw net.ipv4.ip_forward=0", unset: "sysctl -qw net.ipv4.ip_forward=1",
 			lost: true, says: noRoute + "eth0 (net.ipv4.ip_forward is 0)", families: only4,
 		},
@@ -114,7 +119,7 @@ func TestLostPacketsAreReported(t *testing.T) {
 				s.t = t
 				expand := func(text string) string {
 					names := map[string]string{
-						"ipt": [...]string{"iptables-nft", "ip6tables-nft"}[f], "fam": nft.FamilyName(f), "v": strings.ToLower(f.String()), "link": s.Pods[0].Link,
+						"$": "$", "ipt": [...]string{"iptables-nft", "ip6tables-nft"}[f], "fam": nft.FamilyName(f), "v": strings.ToLower(f.String()), "link": s.Pods[0].Link,
 					}
 					return os.Expand(text, func(name string) string { return names[name] })
 				}
@@ -126,7 +131,7 @@ func TestLostPacketsAreReported(t *testing.T) {
 					})
 				}
 				s.expectPackets(f, here, other, trap)
-				s.expectReport(trap, expand(trap.says))
+				s.expectReport(f, trap, expand(trap.says))
 				labtest.Run(t, s.Node.Host, "", "sh", "-ec", expand(trap.unset))
 			})
 		}
@@ -169,7 +174,7 @@ func (s *scene) expectPackets(f model.Family, here, other daemon.Service, trap t
 }
 
 // expectReport checks what status, problems and preflight say.
-func (s *scene) expectReport(trap trap, says string) {
+func (s *scene) expectReport(f model.Family, trap trap, says string) {
 	s.t.Helper()
 	code := 0
 	if trap.lost {
@@ -188,6 +193,9 @@ func (s *scene) expectReport(trap trap, says string) {
 	var r preflight.Report
 	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
 		s.t.Fatalf("%v: %s", err, out)
+	}
+	if passes := f.String() + " from a pod to a ClusterIP, pod on another node"; says == "" && !strings.Contains(out.Stdout, passes) {
+		s.t.Errorf("preflight: want %q in %s", passes, out)
 	}
 	for name, lost := range map[string]bool{"packets of Services": trap.lost, "health checks": trap.health} {
 		verdict := programs.Fine

@@ -54,14 +54,15 @@ func (n *Network) Close() error {
 }
 
 // Neighbours returns the hosts on links, except for Docker's, that the node knows, and one in each
-// network behind a gateway.
+// network behind a gateway. Link-local addresses are none: which link they are on, routes do not say.
 func (n *Network) Neighbours() (out []netip.Addr, err error) {
+	const valid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
 	known, err := n.handle.NeighList(0, netlink.FAMILY_ALL)
 	for _, k := range known {
 		link, _, _ := n.Interface(k.LinkIndex)
 		docker := strings.HasPrefix(link, "docker") || strings.HasPrefix(link, "br-")
-		if !docker && k.State&(netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_PERMANENT) != 0 {
-			a, _ := netip.AddrFromSlice(k.IP)
+		a, _ := netip.AddrFromSlice(k.IP)
+		if !docker && !a.IsLinkLocalUnicast() && k.State&valid != 0 {
 			out = append(out, a.Unmap())
 		}
 	}
