@@ -87,7 +87,7 @@ func (e *serviceEntry) measure() (weight int) {
 // take, or zero if all weights are equal or all endpoints are in tables of
 // [SchedulerMaglev].
 func (e *serviceEntry) weightedSlots() int {
-	if !endpointSlices(e.slices).weighted() {
+	if !e.slices.weighted() {
 		return 0
 	}
 	var weights []uint16

@@ -33,7 +33,9 @@
 // The decisions: criteria.go (which endpoints serve a port), reasons.go (why an endpoint
 // does not), frontends.go (the frontends of one Service), healthcheck.go, claims.go
 // (which Service owns an address and port), budget.go (which Services are too expensive),
-// unresponsive.go (unresponsive endpoints), hold.go (connections wait for an endpoint), maglev.go.
+// weights.go, maglev.go.
+//
+// What followers change: overlay.go; unresponsive.go, shares.go, hold.go.
 //
 // The state: servicemap.go, resolver.go (turns changed Services into changed frontends),
 // postpone.go (which changes are postponed), snapshot.go.

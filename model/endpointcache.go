@@ -9,11 +9,8 @@ import (
 // endpointView provides the data of a Service's endpoints, from the cache of a Service
 // with many slices or else directly from the slices.
 type endpointView struct {
-	slices endpointSlices
-	node   *Node
-	cache  *endpointCache // nil for a Service with few slices, or with priorities
-	// unresponsive are the unresponsive endpoints by pool.
-	unresponsive map[Match][]netip.AddrPort
+	*serviceEntry
+	node *Node
 	// active are the slices with priorities that some port uses; nil without priorities.
 	active map[EndpointSliceName]bool
 }

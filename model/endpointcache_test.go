@@ -15,7 +15,7 @@ import (
 func checkCaches(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for _, e := range m.services {
-		many := e.service != nil && len(e.slices) >= m.minCachedSlices && !endpointSlices(e.slices).prioritized()
+		many := e.service != nil && len(e.slices) >= m.minCachedSlices && !e.slices.prioritized()
 		if many != (e.cache != nil) {
 			t.Errorf("%s has %d slices and the cache %+v", e.name, len(e.slices), e.cache)
 		}

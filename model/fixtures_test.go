@@ -174,7 +174,7 @@ func changed(s Service, changes ...func(*Service)) Service {
 
 // selectEndpoints returns the endpoint lists of a port without a cache.
 func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node, held bool) endpointLists {
-	v := endpointView{slices: from, node: &n}
+	v := endpointView{serviceEntry: &serviceEntry{slices: from}, node: &n}
 	return v.lists(portKey{port.Port, port.Protocol, f}, needs{flows: port.Protocol == UDP, held: held}, nil)
 }
 

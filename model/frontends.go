@@ -88,7 +88,7 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 	n := needs{flows: p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || held, held: held}
 	var unresponsive []netip.AddrPort
 	if cmp.Or(p.PassiveChecks, o.PassiveChecks) == PassiveChecksAvoid {
-		unresponsive = v.unresponsive[p.key]
+		unresponsive = v.unresponsive(p.key)
 	}
 	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, n, unresponsive)
 	pool := o.pool(&p, lists, len(externals) > 0)

@@ -19,14 +19,15 @@ type HealthCheck struct {
 
 // healthCheck returns the health check of a Service some of whose endpoints may be unresponsive.
 // Without a health check node port, its port is zero and nothing is counted.
-func healthCheck(s *Service, v *endpointView, unresponsive map[Match][]netip.AddrPort) HealthCheck {
-	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
-	if h.Port == 0 {
-		return h
+func (v *endpointView) healthCheck() HealthCheck {
+	s := v.service
+	if s == nil || s.HealthCheckNodePort == 0 {
+		return HealthCheck{Service: v.name}
 	}
+	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	missing := map[netip.Addr]bool{}
-	for _, endpoints := range unresponsive {
-		for _, a := range endpoints {
+	for key := range v.overlays {
+		for _, a := range v.unresponsive(key.pool) {
 			missing[a.Addr()] = true
 		}
 	}

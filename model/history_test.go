@@ -160,16 +160,11 @@ func (h *history) event() {
 // checkHoldOver checks the result when the hold of all pools is over, and when it begins again.
 func (h *history) checkHoldOver() {
 	h.check()
-	var changes []HoldChange
-	for m, f := range h.programmed {
-		changes = append(changes, HoldChange{Key: m, UID: f.Pool.UID})
-	}
 	for _, over := range []bool{true, false} {
 		h.now.holdOver = over
-		for i := range changes {
-			changes[i].Over = over
+		for m, f := range h.programmed {
+			h.m.SetOverlays([]Overlay{HoldChange{m, f.Pool.UID, over}})
 		}
-		h.m.ChangeHolds(changes)
 		h.check()
 	}
 }
@@ -178,22 +173,20 @@ func (h *history) checkHoldOver() {
 func (h *history) checkUnresponsive() {
 	h.check()
 	all := h.unresponsive()
-	h.now.unresponsive = map[Match][]netip.AddrPort{}
-	for _, u := range all {
-		h.now.unresponsive[u.Key] = u.Endpoints
+	h.now.unresponsive = all
+	for key, endpoints := range all {
+		h.m.SetOverlays([]Overlay{UnresponsiveEndpoints{key, endpoints}})
 	}
-	h.m.SetUnresponsive(all)
 	h.check()
-	for i := range all {
-		all[i].Endpoints = nil
-	}
 	h.now.unresponsive = nil
-	h.m.SetUnresponsive(all)
+	for key := range all {
+		h.m.SetOverlays([]Overlay{UnresponsiveEndpoints{Key: key}})
+	}
 }
 
 // unresponsive returns the unresponsive pods for all pools that may exist.
-func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
-	pods := h.choose(1 << 6)
+func (h *history) unresponsive() map[Match][]netip.AddrPort {
+	pods, all := h.choose(1<<6), map[Match][]netip.AddrPort{}
 	for _, f := range Families {
 		var endpoints []netip.AddrPort
 		for k := range 6 {
@@ -209,7 +202,7 @@ func (h *history) unresponsive() (all []UnresponsiveEndpoints) {
 		}
 		for k := range 2 {
 			for _, p := range []ServicePort{{Protocol: TCP, Port: 80}, {Protocol: UDP, Port: 53}, {Protocol: SCTP, Port: 80}} {
-				all = append(all, UnresponsiveEndpoints{Match{clusterIP(f, k), p.Port, f, p.Protocol}, endpoints})
+				all[Match{clusterIP(f, k), p.Port, f, p.Protocol}] = endpoints
 			}
 		}
 	}

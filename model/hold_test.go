@@ -19,7 +19,7 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 				}
 			}
 		}
-		change := func(over bool) { m.ChangeHolds([]HoldChange{{Key: webMatch(KindClusterIP, f, p), Over: over}}) }
+		change := func(over bool) { m.SetOverlays([]Overlay{HoldChange{Key: webMatch(KindClusterIP, f, p), Over: over}}) }
 		over := func() { change(true) }
 
 		expect("without endpoints", VerdictHold)
@@ -52,7 +52,7 @@ func TestHoldOfEarlierServiceIsNotOver(t *testing.T) {
 			m.SetService(changed(webAllKinds(p, f), func(s *Service) { s.Hold, s.UID = time.Minute, uid }))
 		}
 		key := webMatch(KindClusterIP, f, p)
-		over := func(uid string) { m.ChangeHolds([]HoldChange{{key, uid, true}}) }
+		over := func(uid string) { m.SetOverlays([]Overlay{HoldChange{key, uid, true}}) }
 		expect := func(want Verdict) {
 			t.Helper()
 			m.Changes()

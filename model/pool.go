@@ -14,9 +14,6 @@ import (
 type Pool struct {
 	// Key is the Match of the ClusterIP. It identifies the pool.
 	Key Match
-	// UID is the Service's, for events about it. It does not affect traffic, but followers must
-	// learn of a new one.
-	UID string
 	// Cluster is for traffic under [PolicyCluster], Local for [PolicyLocal]. Each is
 	// empty if no frontend needs it.
 	Cluster, Local []netip.AddrPort
@@ -27,14 +24,6 @@ type Pool struct {
 	// connection gets one slot. Nil means one each. They follow from the weights, unless
 	// the scheduler decides them by other means.
 	ClusterShares, LocalShares []uint16
-	// PassiveChecks is what to do about unresponsive endpoints; zero for nothing.
-	PassiveChecks PassiveChecks
-	// Avoided are endpoints that would be in Cluster or Local, but are missing in one of
-	// them because they are unresponsive. Endpoints that stand by may have taken their place.
-	Avoided []netip.AddrPort
-	// StandBy are ready endpoints of other priorities, if PassiveChecks is not zero: their replies
-	// show that this node works.
-	StandBy []netip.AddrPort
 	// Hairpin lists the endpoint addresses on this node; with a Hold also ones that only clients of other
 	// nodes reach. A connection from one of them to itself must be masqueraded, or else its replies
 	// would stay within the pod and their addresses would not be translated back.
@@ -44,9 +33,22 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
-	// Hold and ScaleToZero are as in [Service].
-	Hold        time.Duration
+	// Hold is as in [Service].
+	Hold time.Duration
+
+	// The following is for followers, and does not affect traffic. UID and ScaleToZero are as in
+	// [Service].
+
+	UID         string
 	ScaleToZero bool
+	// PassiveChecks is what to do about unresponsive endpoints; zero for nothing.
+	PassiveChecks PassiveChecks
+	// Avoided are endpoints that would be in Cluster or Local, but are missing in one of
+	// them because they are unresponsive. Endpoints that stand by may have taken their place.
+	Avoided []netip.AddrPort
+	// StandBy are ready endpoints of other priorities, if PassiveChecks is not zero: their replies
+	// show that this node works.
+	StandBy []netip.AddrPort
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
 	// UDP, whose flows do not end by themselves, for TCP if

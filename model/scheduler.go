@@ -30,7 +30,7 @@ const (
 	// when endpoints change; see [MaglevTable].
 	SchedulerMaglev
 	// SchedulerLeastConnections gives endpoints with fewer active connections on this
-	// node a larger share of the new ones; see [ServiceMap.SetShares].
+	// node a larger share of the new ones; see [PoolShares].
 	SchedulerLeastConnections
 )
 

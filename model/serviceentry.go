@@ -2,28 +2,22 @@ package model
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 )
 
 // serviceEntry is one Service of a [ServiceMap] with its slices, which may arrive
 // before it.
 type serviceEntry struct {
-	name    ServiceName
-	service *Service        // nil while only slices are known
-	slices  []EndpointSlice // sorted by name
-	dirty   bool            // in ServiceMap.dirty
-	// By the key of their pool: shares that were set and still fit, unresponsive endpoints that
-	// the pool still has, and pools that still have none, but whose hold is over, with the UID of
-	// the Service that held.
-	shares       map[Match]PoolShares
-	unresponsive map[Match][]netip.AddrPort
-	holdOver     map[Match]string
+	name     ServiceName
+	service  *Service       // nil while only slices are known
+	slices   endpointSlices // sorted by name
+	dirty    bool           // in ServiceMap.dirty
+	overlays map[overlayTarget]Overlay
 
 	// What the last Changes computed:
 
 	builtFrom      *Service       // the Service of frontends
-	cache          *endpointCache // of slices; nil if they are few
+	cache          *endpointCache // of slices; nil if they are few, or have priorities
 	frontends      []Frontend
 	lostClusterIPs map[*Frontend]bool // frontends whose ClusterIP another Service holds
 	rebuilt        bool               // frontends are new, and claim only ClusterIPs so far
@@ -69,7 +63,7 @@ func (e *serviceEntry) find(name EndpointSliceName) (int, bool) {
 // updateCache brings the cache up to date, or drops it if it is not needed.
 func (e *serviceEntry) updateCache(minSlices int, n Node) {
 	switch {
-	case e.service == nil || len(e.slices) < minSlices || endpointSlices(e.slices).prioritized():
+	case e.service == nil || len(e.slices) < minSlices || e.slices.prioritized():
 		e.cache = nil
 	case e.cache == nil || e.cache.node != n:
 		e.cache = newEndpointCache(e.slices, n)
@@ -97,29 +91,24 @@ func (m *ServiceMap) update(e *serviceEntry) {
 		e.updateCache(m.minCachedSlices, m.node)
 	}
 	e.frontends = nil
-	view := &endpointView{slices: e.slices, node: &m.node, cache: e.cache, unresponsive: e.unresponsive}
+	view := &endpointView{serviceEntry: e, node: &m.node}
 	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)
 	}
-	e.avoidUnresponsive(m.options.MaxAvoidedPercent)
-	e.useShares()
-	e.endHolds()
+	e.applyOverlays(&m.options)
 	e.cache.dropUnused()
 	m.countNoLocal(e, +1)
-	m.updateHealth(e, view)
+	m.updateHealth(view)
 	if e.service == nil && len(e.slices) == 0 {
 		delete(m.services, e.name)
 	}
 }
 
-func (m *ServiceMap) updateHealth(e *serviceEntry, v *endpointView) {
-	next := HealthCheck{Service: e.name}
-	if e.service != nil {
-		next = healthCheck(e.service, v, e.unresponsive)
-	}
-	if before := e.health; next.Port != before.Port || next.Port != 0 && next != before {
-		e.health = next
-		m.health[e.name] = next
+func (m *ServiceMap) updateHealth(v *endpointView) {
+	next := v.healthCheck()
+	if before := v.health; next.Port != before.Port || next.Port != 0 && next != before {
+		v.health = next
+		m.health[v.name] = next
 	}
 }
 

@@ -36,7 +36,7 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 				t.Errorf("%s: shares %v and %v, want %v and %v", when, c, l, cluster, local)
 			}
 		}
-		m.SetShares([]PoolShares{shares})
+		m.SetOverlays([]Overlay{shares})
 		if set := len(m.Changes().Set); set != len(kinds) {
 			t.Errorf("%d frontends changed, want all", set)
 		}
@@ -48,28 +48,28 @@ func TestSharesCountWhileEndpointsStay(t *testing.T) {
 		check("when another node has another endpoint", nil, shares.Local.Shares)
 		m.SetSlice(webSlice(f, p, three...))
 		check("when it is back", nil, shares.Local.Shares)
-		m.SetShares([]PoolShares{shares})
+		m.SetOverlays([]Overlay{shares})
 		check("when they are set again", shares.Cluster.Shares, shares.Local.Shares)
 
-		m.SetShares([]PoolShares{{Key: key, Cluster: shares.Cluster}})
+		m.SetOverlays([]Overlay{PoolShares{Key: key, Cluster: shares.Cluster}})
 		check("of the cluster only", shares.Cluster.Shares, nil)
-		m.SetShares([]PoolShares{{Key: key, Local: shares.Local}})
+		m.SetOverlays([]Overlay{PoolShares{Key: key, Local: shares.Local}})
 		check("of the node only", nil, shares.Local.Shares)
-		m.SetShares([]PoolShares{{Key: key}})
+		m.SetOverlays([]Overlay{PoolShares{Key: key}})
 		check("when they follow the weights", nil, nil)
-		m.SetShares([]PoolShares{{Key: key, Cluster: ListShares{Endpoints: podPorts(f, 1, 2), Shares: []uint16{1, 9}}}})
+		m.SetOverlays([]Overlay{PoolShares{Key: key, Cluster: ListShares{Endpoints: podPorts(f, 1, 2), Shares: []uint16{1, 9}}}})
 		check("for endpoints that it does not have", nil, nil)
 		other := shares
 		other.Key.Port++
-		m.SetShares([]PoolShares{other})
+		m.SetOverlays([]Overlay{other})
 		check("for another pool", nil, nil)
 
-		m.SetShares([]PoolShares{shares})
+		m.SetOverlays([]Overlay{shares})
 		m.SetService(changed(webAllKinds(p, f)))
 		check("with another scheduler", nil, nil)
 		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		check("with the scheduler again", nil, nil)
-		m.SetShares([]PoolShares{shares})
+		m.SetOverlays([]Overlay{shares})
 		m.DeleteService(webService(p, f).Name)
 		m.Changes()
 		m.SetService(changed(webAllKinds(p, f), leastConnections))

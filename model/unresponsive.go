@@ -18,7 +18,7 @@ const (
 	// PassiveChecksReport reports them.
 	PassiveChecksReport
 	// PassiveChecksAvoid reports them, and gives them no new connections as far as there are
-	// others; see [ServiceMap.SetUnresponsive].
+	// others; see [UnresponsiveEndpoints].
 	PassiveChecksAvoid
 )
 
@@ -38,42 +38,39 @@ func (c PassiveChecks) ifOn() PassiveChecks {
 	return c
 }
 
-// UnresponsiveEndpoints are the unresponsive endpoints of one pool.
+// UnresponsiveEndpoints are the unresponsive endpoints of one pool; without endpoints, all are
+// responsive again. A pool with [PassiveChecksAvoid] has them in [Pool].Avoided and not in its
+// lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of a
+// list, and never its last endpoint; or all, if endpoints of a worse priority serve. Endpoints that
+// the pool no longer has are forgotten, and all of a pool that no longer has PassiveChecksAvoid.
 type UnresponsiveEndpoints struct {
 	Key       Match            // of the pool
 	Endpoints []netip.AddrPort // the strongest evidence first
 }
 
-// SetUnresponsive replaces the unresponsive endpoints of these pools; without endpoints, all of a
-// pool are responsive again. Pools with [PassiveChecksAvoid] have them in [Pool].Avoided and not in
-// their lists, as if their weight was zero: the first ones, at most [Options].MaxAvoidedPercent of
-// a list, and never its last endpoint; or all, if endpoints of a worse priority serve. It forgets
-// endpoints that the pool no longer has, and all of a pool that no longer has PassiveChecksAvoid.
-func (m *ServiceMap) SetUnresponsive(all []UnresponsiveEndpoints) {
-	for _, u := range all {
-		e := m.ownerOf(u.Key)
-		if e == nil {
-			continue
-		}
-		set(&e.unresponsive, u.Key, u.Endpoints, len(u.Endpoints) > 0)
-	}
+func (u UnresponsiveEndpoints) target() overlayTarget {
+	return overlayTarget{u.Key, overlayUnresponsive}
 }
 
-// avoidUnresponsive takes the unresponsive endpoints out of the lists of the entry's pools, and
-// forgets endpoints that are not in any list.
-func (e *serviceEntry) avoidUnresponsive(maxPercent int) {
-	e.unresponsive = use(e.frontends, e.unresponsive, func(p *Pool, all []netip.AddrPort) ([]netip.AddrPort, bool) {
-		if p.PassiveChecks != PassiveChecksAvoid {
-			return nil, false
-		}
-		all = slices.DeleteFunc(slices.Clone(all), func(a netip.AddrPort) bool {
-			return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a) && !containsSorted(p.Avoided, a)
-		})
-		if len(all) > 0 {
-			p.avoid(all, maxPercent)
-		}
-		return all, len(all) > 0
+func (u UnresponsiveEndpoints) apply(frontends []Frontend, o *Options) Overlay {
+	p := frontends[0].Pool
+	if p.PassiveChecks != PassiveChecksAvoid {
+		return nil
+	}
+	u.Endpoints = slices.DeleteFunc(slices.Clone(u.Endpoints), func(a netip.AddrPort) bool {
+		return !containsSorted(p.Cluster, a) && !containsSorted(p.Local, a) && !containsSorted(p.Avoided, a)
 	})
+	if len(u.Endpoints) == 0 {
+		return nil
+	}
+	p.avoid(u.Endpoints, o.MaxAvoidedPercent)
+	return u
+}
+
+// unresponsive returns the unresponsive endpoints of a pool.
+func (e *serviceEntry) unresponsive(key Match) []netip.AddrPort {
+	u, _ := e.overlays[overlayTarget{key, overlayUnresponsive}].(UnresponsiveEndpoints)
+	return u.Endpoints
 }
 
 func containsSorted(list []netip.AddrPort, a netip.AddrPort) bool {

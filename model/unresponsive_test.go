@@ -16,7 +16,7 @@ func avoiding(f Family, p Protocol, endpoints ...pod) *ServiceMap {
 
 // setUnresponsive sets the unresponsive endpoints of the Service, and returns its pool.
 func setUnresponsive(m *ServiceMap, f Family, p Protocol, numbers ...int) *Pool {
-	m.SetUnresponsive([]UnresponsiveEndpoints{{webMatch(KindClusterIP, f, p), podPorts(f, numbers...)}})
+	m.SetOverlays([]Overlay{UnresponsiveEndpoints{webMatch(KindClusterIP, f, p), podPorts(f, numbers...)}})
 	m.Changes()
 	return poolOfWeb(m, f, p)
 }
@@ -32,7 +32,7 @@ func TestSharesOfAvoidedEndpointAreDropped(t *testing.T) {
 		m.SetService(changed(webAllKinds(p, f), leastConnections))
 		m.Changes()
 		shares := ListShares{Endpoints: podPorts(f, 1, 2, 3), Shares: []uint16{1, 5, 6}}
-		m.SetShares([]PoolShares{{Key: webMatch(KindClusterIP, f, p), Cluster: shares}})
+		m.SetOverlays([]Overlay{PoolShares{Key: webMatch(KindClusterIP, f, p), Cluster: shares}})
 		for _, numbers := range [][]int{{2}, nil} {
 			if pool := setUnresponsive(m, f, p, numbers...); pool.ClusterShares != nil {
 				t.Errorf("%v have shares %v", pool.Cluster, pool.ClusterShares)

@@ -28,13 +28,8 @@ type Config struct {
 	// APIServer lists where this process reaches the API server, if it uses one.
 	APIServer []netip.AddrPort
 
-	// Shares delivers the shares of endpoints under least connections, from a follower that
-	// knows what was committed. Without it, shares follow the weights.
-	Shares <-chan []model.PoolShares
-	// Unresponsive delivers the unresponsive endpoints, from a follower.
-	Unresponsive <-chan []model.UnresponsiveEndpoints
-	// Holds delivers which holds are over or begin again, from a follower.
-	Holds <-chan []model.HoldChange
+	// Overlays delivers what followers change of pools.
+	Overlays chan []model.Overlay
 
 	// CPUTime returns the processor time of the calling thread. With it, changes of a namespace
 	// that take more than a tenth of one processor are postponed.

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"kube-vmap/model"
 )
@@ -25,6 +26,17 @@ type Committed struct {
 	HealthChecks []model.HealthCheck
 	// NodeAddrs are all addresses that serve node ports, sorted.
 	NodeAddrs []netip.Addr
+}
+
+// poolsAtOnce limits a transaction.
+const poolsAtOnce = 1000
+
+// SendOverlays sends what a follower changes of pools to the loop. It waits while the loop is
+// applying a batch.
+func SendOverlays(ctx context.Context, to chan<- []model.Overlay, all []model.Overlay) {
+	for some := range slices.Chunk(all, poolsAtOnce) {
+		Send(ctx, to, some)
+	}
 }
 
 // An AddressSource follows the addresses of the node's interfaces.

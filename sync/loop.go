@@ -130,14 +130,8 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 			events = waiting
 			l.desired.setInterfaces(list)
 			l.signal(signalChange)
-		case list := <-l.config.Shares:
-			l.desired.services.SetShares(list)
-			l.signal(signalChange)
-		case list := <-l.config.Unresponsive:
-			l.desired.services.SetUnresponsive(list)
-			l.signal(signalChange)
-		case changes := <-l.config.Holds:
-			l.desired.services.ChangeHolds(changes)
+		case overlays := <-l.config.Overlays:
+			l.desired.services.SetOverlays(overlays)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:
 			l.quarantine.retryAll()

@@ -19,8 +19,8 @@ func TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			synctest.Test(t, func(t *testing.T) {
-				unresponsive, shares := make(chan []model.UnresponsiveEndpoints), make(chan []model.PoolShares)
-				s := newRig(t, sync.Config{Unresponsive: unresponsive, Shares: shares, Options: model.Options{
+				overlays := make(chan []model.Overlay)
+				s := newRig(t, sync.Config{Overlays: overlays, Options: model.Options{
 					PassiveChecks: model.PassiveChecksAvoid, MaxAvoidedPercent: 50, Scheduler: model.SchedulerLeastConnections,
 				}})
 				web, slice, other := webService("web", 1), webSlice(f, 1), webSlice(f, 3)
@@ -41,11 +41,11 @@ func TestUnresponsiveEndpointsAndSharesReachTheKernelAtOnce(t *testing.T) {
 						t.Errorf("%s, %s: endpoints %v after %d transactions, want %v", f, p, got, n, want)
 					}
 				}
-				unresponsive <- []model.UnresponsiveEndpoints{{Key: key, Endpoints: both[:1]}}
+				overlays <- []model.Overlay{model.UnresponsiveEndpoints{Key: key, Endpoints: both[:1]}}
 				expect(1, both[1])
-				unresponsive <- []model.UnresponsiveEndpoints{{Key: key}}
+				overlays <- []model.Overlay{model.UnresponsiveEndpoints{Key: key}}
 				expect(1, both...)
-				shares <- []model.PoolShares{{Key: key, Cluster: model.ListShares{Endpoints: both, Shares: []uint16{1, 3}}}}
+				overlays <- []model.Overlay{model.PoolShares{Key: key, Cluster: model.ListShares{Endpoints: both, Shares: []uint16{1, 3}}}}
 				expect(2, both[0], both[1], both[1], both[1])
 			})
 		}

@@ -35,8 +35,7 @@ type follower interface {
 // followers returns the tasks that follow the loop. It connects to the loop what they send.
 func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	recorder := p.loop.Recorder
-	shares := make(chan []model.PoolShares)
-	p.loop.Shares = shares
+	p.loop.Overlays = make(chan []model.Overlay)
 	p.checks = healthcheck.New(healthcheck.Config{
 		AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 	})
@@ -45,16 +44,14 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		p.checks, flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
 			p.flowKernel(m), p.log),
 		leastconn.New(leastconn.Config{
-			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
+			Tracking: conntrack.New(conntrack.Config{}), Overlays: p.loop.Overlays, Log: p.log,
 		}),
 		affinity.New(affinity.Config{
 			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull,
 		}),
 	}
-	changes := make(chan []model.HoldChange)
-	p.loop.Holds = changes
 	holds := hold.New(hold.Config{
-		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Changes: changes,
+		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Overlays: p.loop.Overlays,
 		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Recorder: recorder, Log: p.log,
 	})
 	m.AddDemand(holds.Demand)
@@ -92,12 +89,10 @@ func (p *proxy) demandReporter(h *hold.Hold) follower {
 
 // passiveHealth returns the follower that finds unresponsive endpoints.
 func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
-	unresponsive := make(chan []model.UnresponsiveEndpoints)
-	p.loop.Unresponsive = unresponsive
 	t := passivehealth.New(passivehealth.Config{
 		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.handles.take(),
-		Probe:        passivehealth.Prober{Mark: p.loop.Rules.ProbeMark()}.Probe,
-		Unresponsive: unresponsive, Recorder: p.loop.Recorder, Log: p.log,
+		Probe:    passivehealth.Prober{Mark: p.loop.Rules.ProbeMark()}.Probe,
+		Overlays: p.loop.Overlays, Recorder: p.loop.Recorder, Log: p.log,
 	})
 	m.AddPassiveHealth(t)
 	p.unresponsive = t.Report

@@ -19,20 +19,22 @@ func BenchmarkDeadNode(b *testing.B) {
 	avoiding.PassiveChecks, avoiding.MaxAvoidedPercent = model.PassiveChecksAvoid, 50
 	c.services.SetOptions(avoiding)
 	n, _ := newNode(b, c)
-	leave := make([]model.UnresponsiveEndpoints, c.size.services)
-	back := make([]model.UnresponsiveEndpoints, c.size.services)
+	leave, back := make([]model.Overlay, c.size.services), make([]model.Overlay, c.size.services)
 	for i := range leave {
-		back[i].Key = model.Match{Addr: c.service(i).ClusterIPs[0], Protocol: model.TCP, Port: servicePort}
-		leave[i].Key = back[i].Key
-		for j := c.endpoints / 2; j < c.endpoints; j++ { // in the order of addresses
-			leave[i].Endpoints = append(leave[i].Endpoints, netip.AddrPortFrom(c.pod(i, j).Addr, podPort))
+		u := model.UnresponsiveEndpoints{
+			Key: model.Match{Addr: c.service(i).ClusterIPs[0], Protocol: model.TCP, Port: servicePort},
 		}
+		back[i] = u
+		for j := c.endpoints / 2; j < c.endpoints; j++ { // in the order of addresses
+			u.Endpoints = append(u.Endpoints, netip.AddrPortFrom(c.pod(i, j).Addr, podPort))
+		}
+		leave[i] = u
 	}
 	for _, change := range []struct {
 		name string
-		list []model.UnresponsiveEndpoints
+		list []model.Overlay
 	}{{"leave", leave}, {"return", back}} {
-		s := n.follow(b, func() { c.services.SetUnresponsive(change.list) })
+		s := n.follow(b, func() { c.services.SetOverlays(change.list) })
 		if counts := s.batch.Counts(); counts.Added+counts.Deleted < 10_000 {
 			b.Errorf("%s: only %+v change", change.name, counts)
 		}

@@ -28,8 +28,8 @@ func BenchmarkLeastConnections(b *testing.B) {
 	defer cancel()
 	tracking := conntrack.New(conntrack.Config{NetNS: s.host.FD()})
 	k := &measuredTracking{Tracking: tracking, b: b, cancel: cancel}
-	shares := make(chan []model.PoolShares, 2*observations)
-	l := leastconn.New(leastconn.Config{Tracking: k, Shares: shares, Log: slog.New(slog.DiscardHandler)})
+	shares := make(chan []model.Overlay, 2*observations)
+	l := leastconn.New(leastconn.Config{Tracking: k, Overlays: shares, Log: slog.New(slog.DiscardHandler)})
 	l.Follow(trackedPool(model.Pool{Scheduler: model.SchedulerLeastConnections}))
 	must(b, errors.Join(l.Run(ctx), k.err))
 	used, elapsed := k.cpu[observations]-k.cpu[0], k.began[observations].Sub(k.began[0])

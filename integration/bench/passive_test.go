@@ -51,8 +51,8 @@ func BenchmarkPassive(b *testing.B) {
 				<-ctx.Done()
 				return context.DeadlineExceeded
 			},
-			Unresponsive: make(chan []model.UnresponsiveEndpoints, 1<<20),
-			Log:          slog.New(slog.DiscardHandler),
+			Overlays: make(chan []model.Overlay, 1<<20),
+			Log:      slog.New(slog.DiscardHandler),
 		})
 		pool := trackedPool(model.Pool{PassiveChecks: c.checks})
 		stopDatagrams := func() {}

@@ -120,15 +120,15 @@ func startSleeping(ctx context.Context, b *testing.B, group *errgroup.Group, l *
 		n.first = append(n.first, sync.SetService{Service: s})
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	holds := make(chan []model.HoldChange)
+	overlays := make(chan []model.Overlay)
 	h := hold.New(hold.Config{
 		Kernel: labtest.Kernel(b, l.Node.Host), Tracking: conntrack.New(conntrack.Config{NetNS: l.Node.FD()}),
-		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Changes: holds, Recorder: n, Log: log,
+		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Overlays: overlays, Recorder: n, Log: log,
 	})
 	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: b.TempDir(), Log: log})
 	n.serveReports(b, r)
 	loop := sync.NewLoop(sync.Config{
-		NodeName: thisNode, Rules: config, CPUTime: sync.ThreadCPUTime, Holds: holds, Followers: []sync.Follower{n, h},
+		NodeName: thisNode, Rules: config, CPUTime: sync.ThreadCPUTime, Overlays: overlays, Followers: []sync.Follower{n, h},
 	}, n, labtest.Kernel(b, l.Node.Host), log)
 	for _, run := range []func(context.Context) error{h.Run, r.Run, loop.Run} {
 		group.Go(func() error { return run(ctx) })

@@ -42,8 +42,8 @@ const (
 	pauseFactor = 20
 	// capacity is how many frontends of a family hold. The rest is for those that no longer do.
 	capacity = nft.MaxHeld * 3 / 4
-	// poolsAtOnce limits a transaction.
-	poolsAtOnce = 1000
+	// forgottenAtOnce limits a transaction.
+	forgottenAtOnce = 1000
 	// staleTime is how old a frontend is that is removed from the set because it does not hold, so no
 	// commit on its way says otherwise, and how much later it would expire at least.
 	staleTime = 5 * time.Second
@@ -74,8 +74,8 @@ type Config struct {
 	Addresses func() ([]netip.Prefix, error)
 	// TCPTimeout returns after how long without a packet the kernel forgets a connection of TCP, or zero.
 	TCPTimeout func() time.Duration
-	// Changes receives which holds are over or begin again.
-	Changes  chan<- []model.HoldChange
+	// Overlays receives which holds are over or begin again.
+	Overlays chan<- []model.Overlay
 	Recorder sync.Recorder // nil means no events
 	Log      *slog.Logger
 }
@@ -295,7 +295,7 @@ func (h *Hold) forget(f model.Family, n int, stale map[model.Match]nft.Client) e
 	if h.crowded[f] = n > capacity; !h.crowded[f] {
 		return nil
 	}
-	for list := range slices.Chunk(slices.Collect(maps.Values(stale)), poolsAtOnce) {
+	for list := range slices.Chunk(slices.Collect(maps.Values(stale)), forgottenAtOnce) {
 		switch _, err := h.Kernel.Apply(nft.Batch{nft.Forget(nft.SetID{Family: f, Kind: nft.SetHeld}, list)}); {
 		case err == nil:
 			forgotten += len(list)
@@ -350,13 +350,11 @@ func (h *Hold) notify(services sets.Set[sync.Object], reason string) {
 	}
 }
 
-// send tells the loop whether the hold of pools is over. It waits while the loop is applying a batch.
+// send tells the loop whether the hold of pools is over.
 func (h *Hold) send(ctx context.Context, pools []*pool) {
-	for some := range slices.Chunk(pools, poolsAtOnce) {
-		changes := make([]model.HoldChange, len(some))
-		for i, p := range some {
-			changes[i] = model.HoldChange{Key: p.key, UID: p.service.UID, Over: p.over}
-		}
-		sync.Send(ctx, h.Changes, changes)
+	changes := make([]model.Overlay, len(pools))
+	for i, p := range pools {
+		changes[i] = model.HoldChange{Key: p.key, UID: p.service.UID, Over: p.over}
 	}
+	sync.SendOverlays(ctx, h.Overlays, changes)
 }

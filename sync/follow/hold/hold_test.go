@@ -33,7 +33,7 @@ type rig struct {
 	lists       int
 	failure     error
 	hold        *Hold
-	changes     chan []model.HoldChange
+	changes     chan []model.Overlay
 	over        []model.HoldChange
 	again       int // how often a hold began again
 	events      []string
@@ -56,9 +56,9 @@ func run(t *testing.T, test func(r *rig, to model.Match)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &rig{T: t, f: f, protocol: p, packets: map[model.Match]time.Time{}}
 					ctx, cancel := context.WithCancel(t.Context())
-					r.changes = make(chan []model.HoldChange, 1000)
+					r.changes = make(chan []model.Overlay, 1000)
 					r.hold = New(Config{
-						Kernel: r, Tracking: r, Changes: r.changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+						Kernel: r, Tracking: r, Overlays: r.changes, Recorder: r, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 						Addresses:  func() ([]netip.Prefix, error) { return []netip.Prefix{netip.PrefixFrom(nodes[f], 24)}, nil },
 						TCPTimeout: func() time.Duration { return 24 * time.Hour },
 					})
@@ -170,8 +170,8 @@ func (r *rig) commit(list ...model.Frontend) {
 func (r *rig) wait() {
 	synctest.Wait()
 	for len(r.changes) > 0 {
-		for _, c := range <-r.changes {
-			if c.Over {
+		for _, o := range <-r.changes {
+			if c := o.(model.HoldChange); c.Over {
 				r.over = append(r.over, c)
 			} else {
 				r.again++

@@ -24,8 +24,8 @@ const (
 type Config struct {
 	Tracking Tracking
 	Log      *slog.Logger
-	// Shares receives the shares of pools that have changed, for [sync.Config].
-	Shares chan<- []model.PoolShares
+	// Overlays receives the shares of pools that have changed, for [sync.Config].
+	Overlays chan<- []model.Overlay
 }
 
 // LeastConnections is a [sync.Follower] that steers new connections to the endpoints with
@@ -68,11 +68,9 @@ func (l *LeastConnections) Run(ctx context.Context) error {
 		case <-next:
 			next = nil
 			l.applyCommits()
-			var changed []model.PoolShares
+			var changed []model.Overlay
 			l.period = l.pace.Do(func() { changed = l.observe() })
-			if len(changed) > 0 {
-				sync.Send(ctx, l.Shares, changed) // waits while the loop is applying a batch
-			}
+			sync.SendOverlays(ctx, l.Overlays, changed)
 		}
 		switch {
 		case len(l.pools) == 0:
@@ -92,7 +90,7 @@ func (l *LeastConnections) applyCommits() {
 
 // observe observes once and returns the shares that should change: if it fails, all pools
 // return to their weights.
-func (l *LeastConnections) observe() []model.PoolShares {
+func (l *LeastConnections) observe() []model.Overlay {
 	start := time.Now()
 	counts, arrivalsKnown, err := l.observer.observe()
 	l.logOutcome(err)

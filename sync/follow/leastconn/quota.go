@@ -26,7 +26,7 @@ type quota struct {
 
 // send records as sent, and returns, the changes that fit into one transaction. The others
 // wait for later observations.
-func (q *quota) send(changes []change) (out []model.PoolShares) {
+func (q *quota) send(changes []change) (out []model.Overlay) {
 	slices.SortFunc(changes, func(a, b change) int {
 		return cmp.Or(cmp.Compare(b.waits, a.waits), cmp.Compare(b.misplaced, a.misplaced), a.key.Compare(b.key))
 	})

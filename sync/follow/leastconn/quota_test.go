@@ -51,7 +51,8 @@ func (q *quotaTest) observe() map[string]int {
 		counts = q.counts[1]
 	}
 	sent, slots := map[string]int{}, 0
-	for _, s := range q.quota.send(q.pools.steer(counts, time.Second, time.Second)) {
+	for _, o := range q.quota.send(q.pools.steer(counts, time.Second, time.Second)) {
+		s := o.(model.PoolShares)
 		sent[q.pools[s.Key].namespace]++
 		slots += q.pools[s.Key].cluster.cost(nil)
 	}
@@ -128,7 +129,8 @@ func TestWorstPoolsGoFirstUnlessOthersWaited(t *testing.T) {
 			worstFirst = append(worstFirst, q.frontend(pools-1-i).Match)
 		}
 		send := func() (sent []model.Match) {
-			for _, s := range q.quota.send(q.pools.steer(counts, time.Second, time.Second)) {
+			for _, o := range q.quota.send(q.pools.steer(counts, time.Second, time.Second)) {
+				s := o.(model.PoolShares)
 				sent = append(sent, s.Key)
 			}
 			return sent

@@ -98,7 +98,7 @@ type rig struct {
 	way
 	kernel  *tracking
 	log     bytes.Buffer
-	shares  chan []model.PoolShares
+	shares  chan []model.Overlay
 	started bool
 }
 
@@ -114,9 +114,9 @@ func run(t *testing.T, test func(*rig)) {
 		for _, p := range model.Protocols {
 			t.Run(f.String()+"/"+p.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					r := &rig{t: t, way: way{f, p}, kernel: &tracking{}, shares: make(chan []model.PoolShares, 10)}
+					r := &rig{t: t, way: way{f, p}, kernel: &tracking{}, shares: make(chan []model.Overlay, 10)}
 					r.LeastConnections = New(Config{
-						Tracking: r.kernel, Shares: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+						Tracking: r.kernel, Overlays: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 					})
 					r.pace.ProcessorTime = r.kernel.used
 					go func() {
@@ -177,7 +177,8 @@ func (r *rig) expect(when string, after time.Duration, want ...string) {
 	synctest.Wait()
 	var got []string
 	for len(r.shares) > 0 {
-		for _, s := range <-r.shares {
+		for _, o := range <-r.shares {
+			s := o.(model.PoolShares)
 			b := s.Key.Addr.AsSlice()
 			shares := "-"
 			if s.Cluster.Shares != nil {
@@ -275,7 +276,7 @@ func TestSharesOfBothLists(t *testing.T) {
 		r.kernel.open(r.p, r.endpoint(1), 50)
 		r.commit(web)
 		<-time.After(2 * time.Second)
-		got := (<-r.shares)[0]
+		got := (<-r.shares)[0].(model.PoolShares)
 		if !slices.Equal(got.Cluster.Shares, []uint16{0, 6, 6}) || !slices.Equal(got.Local.Shares, []uint16{0, 8}) ||
 			!slices.Equal(got.Local.Endpoints, web.Pool.Local) {
 			r.t.Errorf("sent %v", got)

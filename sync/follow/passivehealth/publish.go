@@ -10,11 +10,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// poolsAtOnce limits a transaction.
-const poolsAtOnce = 1000
-
-// publish sends the changes in these pools to the loop. It waits while the loop is applying a
-// batch.
+// publish sends the changes in these pools to the loop.
 func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	if len(all) == 0 {
 		return
@@ -25,7 +21,7 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 			unresponsive[p] = append(unresponsive[p], c)
 		}
 	}
-	var out []model.UnresponsiveEndpoints
+	var out []model.Overlay
 	all = slices.SortedFunc(slices.Values(all), func(a, b *pool) int { return a.key.Compare(b.key) })
 	for _, p := range slices.Compact(all) {
 		next := byEvidence(unresponsive[p])
@@ -38,9 +34,7 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 			out = append(out, model.UnresponsiveEndpoints{Key: p.key, Endpoints: next})
 		}
 	}
-	for some := range slices.Chunk(out, poolsAtOnce) {
-		sync.Send(ctx, t.Unresponsive, some)
-	}
+	sync.SendOverlays(ctx, t.Overlays, out)
 }
 
 // byEvidence returns the endpoints of checks, the strongest evidence first: where most witnesses

@@ -109,10 +109,10 @@ func run(t *testing.T, f model.Family, p model.Protocol, test func(*world)) {
 			received: map[model.Match][]netip.AddrPort{}, ever: map[netip.AddrPort]bool{},
 			readCost: 100 * time.Microsecond, costOfEntry: 5 * time.Microsecond,
 		}
-		unresponsive := make(chan []model.UnresponsiveEndpoints)
+		unresponsive := make(chan []model.Overlay)
 		w.tracker = New(Config{
 			NodeName: "here", Tracking: w, Counter: w, Probe: w.probe,
-			Unresponsive: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &w.log), nil)),
+			Overlays: unresponsive, Recorder: w, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &w.log), nil)),
 		})
 		w.tracker.cpuTime = func() time.Duration { defer w.lock()(); return w.cpu }
 		ctx, cancel := context.WithCancel(t.Context())
@@ -151,9 +151,10 @@ func every(t *testing.T, test func(*world)) {
 // lock locks until the returned function is called.
 func (w *world) lock() (unlock func()) { w.mu.Lock(); return w.mu.Unlock }
 
-func (w *world) receive(all []model.UnresponsiveEndpoints) {
+func (w *world) receive(all []model.Overlay) {
 	defer w.lock()()
-	for _, u := range all {
+	for _, o := range all {
+		u := o.(model.UnresponsiveEndpoints)
 		w.received[u.Key] = u.Endpoints
 		w.changes++
 		for _, e := range u.Endpoints {

@@ -54,10 +54,10 @@ type Config struct {
 	Counter  Counter
 	// Probe probes a TCP port; see [Prober.Probe].
 	Probe func(ctx context.Context, to netip.AddrPort, wait time.Duration) error
-	// Unresponsive receives the changes, for [sync.Config].
-	Unresponsive chan<- []model.UnresponsiveEndpoints
-	Recorder     sync.Recorder // nil means no events
-	Log          *slog.Logger
+	// Overlays receives the changes, for [sync.Config].
+	Overlays chan<- []model.Overlay
+	Recorder sync.Recorder // nil means no events
+	Log      *slog.Logger
 }
 
 // A Tracker is a [sync.Follower] that finds unresponsive endpoints. All but Follow and the

@@ -40,13 +40,12 @@ func TestSharesAndWeightsAreShown(t *testing.T) {
 					t.Errorf("%s, %s, %s: %q, want %q", d.Source, f, p, got, want)
 				}
 			}
-			shares := make(chan []model.PoolShares)
 			c := config
-			c.Shares, c.Scheduler = shares, model.SchedulerLeastConnections
+			c.Overlays, c.Scheduler = make(chan []model.Overlay), model.SchedulerLeastConnections
 			events, key, at := one(f, p, 3)
 			set := model.PoolShares{Key: key}
 			set.Cluster.Endpoints, set.Cluster.Shares = at, []uint16{0, 3, 9}
-			daemon, kernel := bothOf(t, c, events, func() { shares <- []model.PoolShares{set} })
+			daemon, kernel := bothOf(t, c, events, func() { c.Overlays <- []model.Overlay{set} })
 			check(daemon, "0 0 true 0 Busy true", "3 25 true 0  true", "9 75 true 0  true")
 			check(kernel, "3 25 true 0  true", "9 75 true 0  true")
 
@@ -91,9 +90,8 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
-			unresponsive := make(chan []model.UnresponsiveEndpoints)
 			c := config
-			c.Unresponsive, c.PassiveChecks, c.MaxAvoidedPercent = unresponsive, model.PassiveChecksAvoid, 25
+			c.Overlays, c.PassiveChecks, c.MaxAvoidedPercent = make(chan []model.Overlay), model.PassiveChecksAvoid, 25
 			events, key, at := one(f, p, 4)
 			r := passivehealth.Report{Late: 184500 * time.Millisecond}
 			for n := 1; n < 4; n++ {
@@ -104,7 +102,7 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 				})
 			}
 			set := model.UnresponsiveEndpoints{Key: key, Endpoints: at[1:3]}
-			v := statustest.Snapshot(t, c, kerneltest.New(), events, func() { unresponsive <- []model.UnresponsiveEndpoints{set} })
+			v := statustest.Snapshot(t, c, kerneltest.New(), events, func() { c.Overlays <- []model.Overlay{set} })
 			d, err := build.New(build.Config{
 				Snapshot:     func(context.Context) (sync.Snapshot, error) { return v, nil },
 				Health:       func() (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
