@@ -98,7 +98,8 @@ func (e *serviceEntry) weightedSlots() int {
 			slots, endpoints = slots+n*int(weights[len(weights)-1]), endpoints+n
 		}
 	}
-	if (&Pool{Scheduler: e.service.Scheduler, Affinity: e.service.Affinity}).usesTable(endpoints) {
+	p := Pool{Scheduler: e.service.Scheduler, Affinity: e.service.Affinity}
+	if p.PicksOneOf(endpoints) == SchedulerMaglev {
 		return 0
 	}
 	slots /= int(commonDivisor(weights))

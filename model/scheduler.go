@@ -8,10 +8,9 @@ package model
 //
 //   - its annotation value in sync/source/convert/annotations.go, also in errUnknown
 //   - its flag value in cmd/kube-vmap/config/flag_table.go
-//   - its slots in weights.go (a hash has at most [MaxSlots]), and its cost in budget.go if
-//     it takes a table
-//   - a method in nft/chains.go with its choice in nft/compile.go and its expression in
-//     nft/pick.go, and its probe in nft/sample.go
+//   - its choice ([Pool.PicksOneOf]) and slots in weights.go (a hash has at most [MaxSlots]), and
+//     its cost in budget.go if it takes a table
+//   - a method in nft/chains.go, its expression in nft/pick.go, and its probe in nft/sample.go
 //   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random
 type Scheduler uint8
 

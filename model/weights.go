@@ -32,18 +32,24 @@ func (p *Pool) SharesOfWeights(local bool) []uint16 { return p.sharesFor(p.List(
 // [SchedulerMaglev] spreads endpoints by their weights itself, so their shares are nil.
 func (p *Pool) sharesFor(weights []uint16) []uint16 {
 	n := len(weights)
-	switch {
-	case n == 0 || p.usesTable(n):
+	switch by := p.PicksOneOf(n); {
+	case n == 0 || by == SchedulerMaglev:
 		return nil
-	case p.Affinity == 0 && p.Scheduler == SchedulerSourceHash && n <= MaxSlots:
+	case by == SchedulerSourceHash:
 		return reduceOrApportion(weights, MaxSlots)
 	}
 	return reduceOrApportion(weights, max(minManySlots, manySlotsPerEndpoint*n))
 }
 
-// usesTable reports whether n endpoints of the pool are spread by [MaglevTable].
-func (p *Pool) usesTable(n int) bool {
-	return p.Affinity == 0 && p.Scheduler == SchedulerMaglev && n <= MaglevTableSize
+// PicksOneOf returns by what one of n slots is picked for a new client, if it is not at random.
+// Hashes choose among a limited number of slots, too few for a Service with very many endpoints.
+func (p *Pool) PicksOneOf(n int) Scheduler {
+	switch s := p.Scheduler; {
+	case p.Affinity > 0 || n < 2:
+	case s == SchedulerRoundRobin, s == SchedulerSourceHash && n <= MaxSlots, s == SchedulerMaglev && n <= MaglevTableSize:
+		return s
+	}
+	return SchedulerRandom
 }
 
 // reduceOrApportion returns the weights in lowest terms or, if their sum is more than most,

@@ -61,9 +61,8 @@ const MaxSlots = model.MaxSlots
 // The table of Maglev must fit into the slots.
 const _ = uint(MaxSlots - maglevSize)
 
-// A method is how a chain picks an endpoint. A scheduler of package model needs a method
-// here, its choice in methodOf (compile.go) and its expression in [pick]; the tests of
-// pick.go go through all schedulers.
+// A method is how a chain picks an endpoint. A scheduler that [model.Pool.PicksOneOf] returns needs
+// a method here, and its expression in [pick]; the tests of pick.go go through all schedulers.
 type method uint8
 
 const (

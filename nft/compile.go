@@ -80,23 +80,15 @@ func spreadOf(p *model.Pool, local bool) spread {
 	return spread{list.Endpoints, list.Shares}
 }
 
-// methodOf returns how to pick one of n slots of the pool. Hashes choose among a limited
-// number of slots, too few for a Service with very many endpoints, which gets a random
-// pick.
-func methodOf(p *model.Pool, n int) method {
-	switch {
-	case p.Affinity > 0:
+// methodOf returns how to pick one of n slots of the pool.
+func methodOf(p *model.Pool, n int) (m method) {
+	if p.Affinity > 0 {
 		return pickSticky
-	case n < 2:
-		return pickRandom
-	case p.Scheduler == model.SchedulerRoundRobin:
-		return pickRoundRobin
-	case p.Scheduler == model.SchedulerSourceHash && n <= MaxSlots:
-		return pickSourceHash
-	case p.Scheduler == model.SchedulerMaglev && n <= maglevSize:
-		return pickMaglev
 	}
-	return pickRandom
+	for by := p.PicksOneOf(n); methodSchema[m].scheduler != by; {
+		m++
+	}
+	return m
 }
 
 // balancer completes a chain by how it picks an endpoint of the pool, and from how many
