@@ -92,17 +92,17 @@ func (p *probationer) loadNFTables() {
 	p.editNFTables(true)
 }
 
-// editNFTables adds the rules of all addresses, or deletes them.
+// editNFTables replaces the rules of all addresses. Without serve they lead to a port on which nothing
+// listens.
 func (p *probationer) editNFTables(serve bool) {
 	p.t.Helper()
-	text := ""
+	text := "flush chain ip kube-proxy their-services\nflush chain ip6 kube-proxy their-services\n"
 	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
-		name := nft.FamilyName(f)
-		if serve {
-			text += fmt.Sprintf("add rule %s kube-proxy their-services %[1]s daddr %s %s dport 80 dnat to %s\n", name, ip, protocol, endpoint)
-		} else {
-			text += fmt.Sprintf("flush chain %s kube-proxy their-services\n", name)
+		if !serve {
+			endpoint = netip.AddrPortFrom(netip.MustParseAddrPort(endpoint).Addr(), 9).String()
 		}
+		text += fmt.Sprintf("add rule %s kube-proxy their-services %[1]s daddr %s %s dport 80 dnat to %s\n",
+			nft.FamilyName(f), ip, protocol, endpoint)
 	})
 	p.run(text, "nft", "-f", "-")
 }

@@ -32,9 +32,12 @@ const (
 )
 
 // NodeAddr returns the address from which the node would send to a client outside; invalid without a
-// route. Nothing is sent.
-func NodeAddr(f model.Family) netip.Addr {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(Clients[f], 9)))
+// route.
+func NodeAddr(f model.Family) netip.Addr { return Source(netip.AddrPortFrom(Clients[f], 9)) }
+
+// Source returns the address from which the node would send; invalid without a route. Nothing is sent.
+func Source(to netip.AddrPort) netip.Addr {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return netip.Addr{}
 	}

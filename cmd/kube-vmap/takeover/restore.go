@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
-	"kube-vmap/sync/follow/passivehealth"
+	"kube-vmap/nft/foreign/livenode"
+	"kube-vmap/nft/foreign/simulate"
 )
 
 // Restored is what [Return] and [Cleanup] did.
@@ -33,7 +32,7 @@ var errNothingToResume = errors.New("kube-proxy's rules do not exist any more")
 // reason is stored, in one transaction. If kube-proxy has no rules, it is an error and
 // nothing changes. The loop must have ended.
 func Return(k Kernel, reason string) (Restored, error) {
-	r, err := findRules()
+	r, err := (*node)(nil).find()
 	if err != nil {
 		return Restored{}, err
 	}
@@ -53,7 +52,7 @@ func Cleanup(ctx context.Context, k ReadKernel, force bool) (Restored, error) {
 			err = ours.Writable()
 		}
 		if err == nil {
-			err = checkReplacement(ctx, k, ours)
+			err = checkReplacement(ctx, ours.Installed())
 		}
 		if err != nil {
 			return Restored{}, err
@@ -75,8 +74,6 @@ type ReadKernel interface {
 	Kernel
 	Read() (nft.Tables, error)
 }
-
-var errTooFast = fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
 
 // maxAttempts is how often a transaction is tried while other programs commit.
 const maxAttempts = 100
@@ -111,7 +108,7 @@ func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 			return Restored{}, err
 		}
 	}
-	return Restored{}, errTooFast
+	return Restored{}, fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
 }
 
 func tables(ours nft.Batch) (out []string) {
@@ -131,17 +128,15 @@ func (e *RefusedError) Error() string {
 }
 
 // checkReplacement returns a [RefusedError] unless kube-proxy's rules can take the place of
-// ours: they exist in each family that has Services, and a sample of addresses that answer now
-// answers through them, too. For that, connections from one source port pass them for a moment
-// and not ours. Nothing else changes.
-func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
-	installed := ours.Installed()
+// ours: they exist in each family that has Services, and deliver simulated packets from the node to
+// a sample of ClusterIPs.
+func checkReplacement(ctx context.Context, ours []nft.InstalledFrontend) error {
 	served := [len(model.Families)]bool{}
-	for i := range installed {
-		f := &installed[i]
+	for i := range ours {
+		f := &ours[i]
 		served[f.Match.Family] = served[f.Match.Family] || len(f.Cluster)+len(f.Local) > 0
 	}
-	r, err := findRules()
+	r, err := (*node)(nil).find()
 	if err != nil {
 		return err
 	}
@@ -151,89 +146,38 @@ func checkReplacement(ctx context.Context, k Kernel, ours nft.Tables) error {
 			return &RefusedError{fmt.Sprintf("kube-proxy has no rules for %s here", f)}
 		}
 	}
-	t := &Takeover{dial: connect}
-	sample := t.working(ctx, installedTargets(installed))
-	if len(sample) == 0 {
+	if r.nft.IPVS || len(r.legacy) > 0 { // neither can be simulated
 		return nil
 	}
-	port, err := freePort()
+	sample := choose(installedTargets(ours))
+	var packets []pathcheck.Packet
+	for _, s := range sample {
+		p := simulate.Packet{From: pathcheck.Source(s.at), To: s.at, Protocol: model.TCP}
+		packets = append(packets, pathcheck.Packet{Packet: p, Name: fmt.Sprintf("from this node to %s at %s", s.service, s.at)})
+	}
+	choose := func(*livenode.Network) []pathcheck.Packet { return packets }
+	now, err := pathcheck.Simulate(livenode.Config{Interrupted: ctx.Err}, choose)
 	if err != nil {
-		return err
+		return fmt.Errorf("check our rules: %w", err)
 	}
-	trial := func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch { return f.Trial(ours, port) }
-	if err := changeTrial(k, trial); err != nil {
-		return err
+	then, err := pathcheck.Simulate(before(r, ctx.Err), choose)
+	if err != nil {
+		return fmt.Errorf("check kube-proxy's rules: %w", err)
 	}
-	failed := missing(ctx, sample, port)
-	if len(failed) == 0 && ctx.Err() == nil {
+	// Some may have had other endpoints when kube-proxy's rules were written.
+	var failed []string
+	delivered, important := 0, false
+	for i, n := range now {
+		serves := func(e netip.AddrPort) bool { return slices.Contains(n.Endpoints, e) }
+		if n.State != pathcheck.Delivered {
+			continue
+		}
+		if delivered++; then[i].State != pathcheck.Delivered || !slices.ContainsFunc(then[i].Endpoints, serves) {
+			failed, important = append(failed, then[i].Text), important || sample[i].service.ServiceName == kubernetes
+		}
+	}
+	if !important && 2*len(failed) <= delivered {
 		return nil
 	}
-	err = changeTrial(k, (*kubeproxy.Found).EndTrial)
-	if ctx.Err() != nil { // without an answer, nothing is known
-		return errors.Join(fmt.Errorf("check kube-proxy's rules: %w", ctx.Err()), err)
-	}
-	first := failed[0]
-	return errors.Join(&RefusedError{fmt.Sprintf(
-		"%d of %d addresses do not answer through kube-proxy's rules, such as %s at %s (%v)",
-		len(failed), len(sample), first.service, first.at, first.err)}, err)
-}
-
-// changeTrial commits a change of the chains of kube-proxy and of ours.
-func changeTrial(k Kernel, change func(f *kubeproxy.Found, ours []kubeproxy.Part) nft.Batch) error {
-	for range maxAttempts {
-		found, err := kubeproxy.Find(0)
-		if err != nil {
-			return err
-		}
-		ours, err := kubeproxy.FindOurs(0)
-		if err != nil {
-			return err
-		}
-		if _, err = k.Apply(change(found, ours)); !errors.Is(err, unix.ERESTART) {
-			return err
-		}
-	}
-	return errTooFast
-}
-
-// missing returns the targets of a sample that do not answer connections from a source port, if
-// they are more than half or one is the API server's: some may have had other endpoints when
-// kube-proxy's rules were written.
-func missing(ctx context.Context, sample []target, port uint16) []failure {
-	failed := failures(ctx, sample, func(s target) error {
-		return repeated(func() error { return connectFrom(ctx, port, s.at) })
-	})
-	important := slices.ContainsFunc(failed, func(f failure) bool { return f.service.ServiceName == kubernetes })
-	if important || 2*len(failed) > len(sample) {
-		return failed
-	}
-	return nil
-}
-
-// connectFrom connects from a source port, and closes the connection so that the port can be
-// used again immediately.
-func connectFrom(ctx context.Context, port uint16, to netip.AddrPort) error {
-	return dial(ctx, to, net.Dialer{
-		LocalAddr: &net.TCPAddr{Port: int(port)},
-		Control: func(_, _ string, c syscall.RawConn) (err error) {
-			reuse := func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
-			return errors.Join(passivehealth.HalfOpen("", "", c), c.Control(reuse), err)
-		},
-	})
-}
-
-// firstTrialPort is above the ports from which Linux connects by default (ip_local_port_range): a
-// client with the same source port would pass kube-proxy's rules, too, and these may lead nowhere.
-const firstTrialPort = 61000
-
-// freePort returns a port that no client of the node or its pods is likely to connect from.
-func freePort() (port uint16, err error) {
-	for range maxAttempts {
-		port = uint16(firstTrialPort + rand.IntN(1<<16-firstTrialPort))
-		var l net.Listener
-		if l, err = net.ListenTCP("tcp", &net.TCPAddr{Port: int(port)}); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, err
+	return &RefusedError{fmt.Sprintf("kube-proxy's rules do not serve %d of %d addresses, such as %s", len(failed), delivered, failed[0])}
 }

@@ -82,9 +82,7 @@ type node struct {
 	unknown int // the process that was last logged as unknown
 }
 
-func (n *node) find() (rules, error) { return findRules() }
-
-func findRules() (r rules, err error) {
+func (*node) find() (r rules, err error) {
 	if r.nft, err = kubeproxy.Find(0); err != nil {
 		return r, err
 	}
@@ -103,23 +101,26 @@ func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
 	if err != nil || len(lost) == 0 {
 		return "", err
 	}
-	view := func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules {
-		return kubeproxy.View{Kernel: kernel, Found: r.nft, Before: true}
-	}
-	c := livenode.Config{WithoutOurs: true, View: view}
-	before, err := pathcheck.Simulate(c, func(*livenode.Network) (list []pathcheck.Packet) {
+	then, err := pathcheck.Simulate(before(r, nil), func(*livenode.Network) (list []pathcheck.Packet) {
 		for i := range lost {
 			list = append(list, lost[i].Packet)
 		}
 		return list
 	})
-	for i := range before {
+	for i := range then {
 		// An author of Services may have changed the endpoints since kube-proxy ended.
-		if before[i].State == pathcheck.Delivered && slices.Equal(before[i].Endpoints, lost[i].Endpoints) {
+		if then[i].State == pathcheck.Delivered && slices.Equal(then[i].Endpoints, lost[i].Endpoints) {
 			return lost[i].Text, err
 		}
 	}
 	return "", err
+}
+
+// before simulates packets as they passed kube-proxy's rules before the take-over.
+func before(r rules, interrupted func() error) livenode.Config {
+	return livenode.Config{WithoutOurs: true, Interrupted: interrupted, View: func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules {
+		return kubeproxy.View{Kernel: kernel, Found: r.nft, Before: true}
+	}}
 }
 
 func (n *node) suspend(r rules, until time.Time) error {

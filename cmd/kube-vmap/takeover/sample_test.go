@@ -196,16 +196,10 @@ func TestFirstBatchSuspendsKubeProxy(t *testing.T) {
 	}
 }
 
-// TestProgramsDoNotSeeChecks also connects from the same port again and again.
 func TestProgramsDoNotSeeChecks(t *testing.T) {
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, connect := range map[string]dialFunc{
 		"connect": connect,
 		"observe": func(ctx context.Context, to netip.AddrPort) error { return observe(ctx, to).err },
-		"from":    func(ctx context.Context, to netip.AddrPort) error { return connectFrom(ctx, port, to) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			listentest.ExpectUnseen(t, func(to netip.AddrPort) error { return connect(t.Context(), to) })

@@ -1,8 +1,6 @@
 package kubeproxy
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,7 +10,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -33,7 +30,11 @@ const SuspendComment = "suspended by kube-vmap"
 func (f *Found) Suspend() nft.Batch {
 	var b nft.Batch
 	for _, p := range f.Awake() {
-		b = append(b, p.insertReturn(""))
+		text := fmt.Sprintf("insert rule %s return comment %q", p, SuspendComment) // iptables-nft lists it as "-j RETURN"
+		family := nft.FamilyNumber(p.Family)
+		b = append(b, change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, family, func(e *attr.Encoder) {
+			socket.EncodeRule(e, family, p.Table, p.Chain, SuspendComment, &expr.Verdict{Kind: expr.VerdictReturn})
+		}))
 	}
 	return b
 }
@@ -42,13 +43,8 @@ func (f *Found) Suspend() nft.Batch {
 // are valid in this state of nf_tables only: if another program commits in between, the kernel
 // refuses the batch with ERESTART, and [Find] has to be called again. Without a suspended part
 // the batch is empty.
-func (f *Found) Resume() nft.Batch {
-	return f.deleteReturns(f.Suspended())
-}
-
-// deleteReturns deletes the rules of ours in parts.
-func (f *Found) deleteReturns(parts []Part) (b nft.Batch) {
-	for _, p := range parts {
+func (f *Found) Resume() (b nft.Batch) {
+	for _, p := range f.Suspended() {
 		for _, handle := range p.handles {
 			text := fmt.Sprintf("delete rule %s handle %d", p, handle)
 			b = append(b, change(text, unix.NFT_MSG_DELRULE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
@@ -68,17 +64,6 @@ func (f *Found) atGeneration(b nft.Batch) nft.Batch {
 	return b
 }
 
-// insertReturn inserts "return" at the head of the chain, with conditions, which nft prints as
-// match. iptables-nft lists it as "-j RETURN".
-func (p Part) insertReturn(match string, conditions ...expr.Any) nft.Op {
-	text := fmt.Sprintf("insert rule %s %sreturn comment %q", p, match, SuspendComment)
-	family := nft.FamilyNumber(p.Family)
-	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, family, func(e *attr.Encoder) {
-		list := append(slices.Clip(conditions), &expr.Verdict{Kind: expr.VerdictReturn})
-		socket.EncodeRule(e, family, p.Table, p.Chain, SuspendComment, list...)
-	})
-}
-
 // change returns a change of another program's object. It panics if an attribute is too long
 // for netlink, which no name is that the kernel knows.
 func change(text string, kind, flags uint16, family uint8, attributes func(*attr.Encoder)) nft.Op {
@@ -88,65 +73,6 @@ func change(text string, kind, flags uint16, family uint8, attributes func(*attr
 		panic("kubeproxy: " + err.Error())
 	}
 	return nft.ForeignChange{Text: text, Kind: kind, Flags: flags, Family: family, Attributes: e.Bytes}
-}
-
-// Trial returns the changes after which TCP connections from one source port pass kube-proxy's
-// rules instead of ours, whether its rules are suspended or not: their suspension excepts the
-// port, and ours are suspended for it. All other packets pass the same rules as before. End it
-// with [Found.EndTrial], or with what deletes our tables and resumes kube-proxy's rules.
-func (f *Found) Trial(ours []Part, port uint16) nft.Batch {
-	b := f.Resume()
-	for _, p := range f.Suspended() {
-		b = append(b, p.insertReturn("meta l4proto != tcp ", ofTCP(expr.CmpOpNeq)...),
-			p.insertReturn(fmt.Sprintf("tcp sport != %d ", port), fromPort(expr.CmpOpNeq, port)...))
-	}
-	for _, p := range ours {
-		match := append(ofTCP(expr.CmpOpEq), fromPort(expr.CmpOpEq, port)...)
-		b = append(b, p.insertReturn(fmt.Sprintf("tcp sport %d ", port), match...))
-	}
-	return f.atGeneration(b)
-}
-
-// EndTrial returns the changes that undo [Found.Trial]. Read f and ours during it.
-func (f *Found) EndTrial(ours []Part) nft.Batch {
-	b := f.Resume()
-	for _, p := range f.Suspended() {
-		b = append(b, p.insertReturn(""))
-	}
-	return f.atGeneration(append(b, f.deleteReturns(ours)...))
-}
-
-// FindOurs returns our own base chains; see [Find].
-func FindOurs(netNS int) (ours []Part, err error) {
-	conn, err := open(netNS)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	f := &Found{}
-	for _, family := range model.Families {
-		tables, err := tablesOf(dump.NewReader(conn), family)
-		if err != nil {
-			return nil, fmt.Errorf("list our chains: %w", socket.ExplainPermission(err, "read nftables"))
-		}
-		for _, chain := range baseChains(tables[nft.TableName]) {
-			if err := f.readChain(netNS, Part{Family: family, Table: nft.TableName, Chain: chain}); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return f.Parts, nil
-}
-
-// ofTCP compares the protocol with TCP, fromPort the source port.
-func ofTCP(op expr.CmpOp) []expr.Any {
-	protocol := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}
-	return socket.Compare(protocol, nil, op, []byte{unix.IPPROTO_TCP})
-}
-
-func fromPort(op expr.CmpOp, port uint16) []expr.Any {
-	return socket.Compare(&expr.Payload{Base: expr.PayloadBaseTransportHeader, Len: 2, DestRegister: unix.NFT_REG_1},
-		nil, op, binary.BigEndian.AppendUint16(nil, port))
 }
 
 // The marker is a table with the name of kube-proxy's and one chain without a hook. Calico's
