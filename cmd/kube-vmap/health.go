@@ -13,7 +13,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/serve"
-	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
@@ -54,7 +53,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			out.Sync.UnreadSince, out.Sync.Unread = f.Since, f.Err.Error()
 		}
 		out.Warnings = p.ring.warnings.summary()
-		if out.Takeover.State = p.takeover.State(); out.Takeover.State != takeover.StateReturned {
+		if out.Takeover.State = p.takeover.State(); out.Takeover.State != nodestatus.TakeoverReturned {
 			out.Positions = positions(p.source)
 		}
 		for _, problem := range p.takeover.Problems() {
@@ -120,7 +119,7 @@ func (p *proxy) statusAnswer(loop *sync.Loop, h *health.Health) nodestatus.Sourc
 	look := func(ctx context.Context) (sync.Snapshot, error) {
 		var v sync.Snapshot
 		var err error
-		if p.takeover.State() == takeover.StateReturned { // the loop has ended
+		if p.takeover.State() == nodestatus.TakeoverReturned { // the loop has ended
 			v.Node.Name, v.KernelKnown = p.loop.NodeName, true
 		} else if v, err = loop.Snapshot(ctx); err != nil {
 			return v, err

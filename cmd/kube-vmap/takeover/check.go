@@ -20,14 +20,8 @@ import (
 	"kube-vmap/sync/follow/passivehealth"
 )
 
-const (
-	// checkTimeout limits a check.
-	checkTimeout = 30 * time.Second
-	// readShare is how long a view is used, as a multiple of the time that it took to read,
-	// so that reading takes a hundredth of a processor; it is used for maxReadPeriod at most.
-	readShare     = 100
-	maxReadPeriod = time.Minute
-)
+// checkTimeout limits a check.
+const checkTimeout = 30 * time.Second
 
 // A view is what checks need to know of the node. To read it takes longer in a larger cluster.
 type view struct {
@@ -36,7 +30,6 @@ type view struct {
 	lost    string // packets that kube-proxy's rules delivered; empty if none are
 	// endpoints are those of the sample, as the kernel has them.
 	endpoints map[netip.AddrPort][]netip.AddrPort
-	changes   map[netip.Addr]int // of the sample, before that
 }
 
 // read reads a view. While changes do not reach the kernel, only kube-proxy's rules are in it:
@@ -47,7 +40,7 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	v.changes = t.changes.read()
+	t.changes.watch(t.sample)
 	s, err := p.Snapshot(ctx)
 	if err != nil {
 		return v, fmt.Errorf("read what is programmed: %w", err)
@@ -61,84 +54,29 @@ func (t *Takeover) read(ctx context.Context, p Proxy) (v view, err error) {
 	return v, nil
 }
 
-// check checks until the end of the probation and a check that is good. first are
-// kube-proxy's rules at its beginning. A view is used for some checks if it took long to
-// read, but not for the last one, and not after one that failed.
-func (t *Takeover) check(ctx context.Context, p Proxy, first rules) (passed bool, failed error) {
-	var v view
-	var nextRead time.Time
-	for failures := 0; sync.Sleep(ctx, pollPeriod); {
-		if t.findOther() {
-			return false, nil
-		}
-		now := time.Now()
-		last := !now.Before(t.until)
-		if failures > 0 || last || !now.Before(nextRead) {
-			var err error
-			if v, err = t.read(ctx, p); err != nil {
-				t.Log.Warn("cannot check the node, retrying", "retry_in", pollPeriod.String(), "err", err)
-				nextRead = time.Time{}
-				continue
-			}
-			nextRead = time.Now().Add(min(readShare*time.Since(now), maxReadPeriod))
-			if r := v.rules; !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content) {
-				t.leave()
-				return false, nil
-			}
-		}
-		why := t.whyFailing(ctx, p, v)
-		switch {
-		case why != "":
-			failures++
-			t.Log.Warn("check of the probation failed", "reason", why, "failures", failures)
-		case last:
-			t.Log.Info("probation ended, kube-vmap stays")
-			return true, nil
-		default:
-			failures = 0
-		}
-		if failures == maxFailures {
-			return true, t.failure(v.rules, first, why)
-		}
-	}
-	return true, nil
-}
-
-// failure returns why the node must be returned; nil if there is nothing to return it to.
-func (t *Takeover) failure(now, first rules, why string) error {
-	if !now.serve() || now.families() != first.families() {
-		t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more, in all families")
-		return nil
-	}
-	return &FailedError{Reason: why, failed: t.failed}
-}
-
-// whyFailing makes one check and returns why it failed; empty if it did not.
-func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) string {
+// whyFailing makes one check and returns why it failed; nil if it did not.
+func (t *Takeover) whyFailing(ctx context.Context, p Proxy, v view) *FailedError {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	t.failed = nil
 	switch {
 	case !p.Healthy() || v.endpoints == nil: // or did not when the view was read
-		return "changes do not reach the kernel"
+		return &FailedError{Reason: "changes do not reach the kernel"}
 	case v.refused != "", v.lost != "":
-		return cmp.Or(v.lost, v.refused)
+		return &FailedError{Reason: cmp.Or(v.lost, v.refused)}
 	}
-	failed := t.failing(ctx, v.endpoints)
-	now := t.changes.read()
-	failed = slices.DeleteFunc(failed, func(f failure) bool { return now[f.at.Addr()] != v.changes[f.at.Addr()] })
+	failed := slices.DeleteFunc(t.failing(ctx, v.endpoints), func(f failure) bool { return t.changes.has(f.at.Addr()) })
 	if !decisive(failed, t.sample) {
-		return ""
+		return nil
 	}
-	t.failed = failed
+	var some []string
+	for _, f := range failed[:min(3, len(failed))] {
+		some = append(some, fmt.Sprintf("%s at %s (%v)", f.service, f.at, f.err))
+	}
+	if len(failed) > len(some) {
+		some = append(some, "...")
+	}
 	text := fmt.Sprintf("%d of %d addresses do not answer that did before: ", len(failed), len(t.sample))
-	for i, f := range failed {
-		if i == 3 {
-			return text + "..."
-		}
-		text += fmt.Sprintf("%s at %s (%v), ", f.service, f.at, f.err)
-	}
-	return strings.TrimSuffix(text, ", ")
+	return &FailedError{Reason: text + strings.Join(some, ", "), failed: failed}
 }
 
 func tooManyRefused(v sync.Snapshot) string {
@@ -152,10 +90,10 @@ func tooManyRefused(v sync.Snapshot) string {
 	for _, s := range v.Services {
 		ports += len(s.Ports)
 	}
-	if !shareIsTooLarge(refused, len(namespaces), ports) {
-		return ""
+	if len(namespaces) >= 2 && refused*maxRefusedShare > ports {
+		return fmt.Sprintf("the kernel refuses %d of %d Service ports", refused, ports)
 	}
-	return fmt.Sprintf("the kernel refuses %d of %d Service ports", refused, ports)
+	return ""
 }
 
 // One author of Services must not be able to return a node. An endpoint may refuse or drop the
@@ -165,14 +103,8 @@ func tooManyRefused(v sync.Snapshot) string {
 // failures of a single namespace count only if nothing else was tried, or if they are those of
 // the API server.
 
-// maxRefusedShare is one in how many Service ports the kernel may refuse.
+// At most 1/maxRefusedShare of the Service ports may be refused.
 const maxRefusedShare = 20
-
-// shareIsTooLarge reports whether so many refused Service ports, of so many namespaces, fail
-// a check.
-func shareIsTooLarge(refused, namespaces, ports int) bool {
-	return refused >= 2 && namespaces >= 2 && refused*maxRefusedShare > ports
-}
 
 var kubernetes = model.ServiceName{Namespace: "default", Name: "kubernetes"}
 

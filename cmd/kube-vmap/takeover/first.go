@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/wire"
@@ -26,32 +25,26 @@ type firstCommit struct {
 // Apply implements [sync.Kernel]. If kube-proxy's rules cannot be suspended in this batch, Run
 // suspends them later.
 func (k *firstCommit) Apply(b nft.Batch) (a nft.Applied, err error) {
-	k.takeover.changes.add(b)
-	first := k.takeover.first.try(func() error {
-		a, err = k.applyFirst(b)
-		return err
-	})
-	if !first {
-		return k.Kernel.Apply(b)
-	}
-	return a, err
-}
-
-func (k *firstCommit) applyFirst(b nft.Batch) (nft.Applied, error) {
 	t := k.takeover
-	r, steps := t.firstSteps(k.ctx, b)
-	if len(steps) == 0 {
+	t.changes.add(b)
+	t.mu.Lock()
+	if t.phase >= phaseCommitted {
+		t.mu.Unlock()
 		return k.Kernel.Apply(b)
 	}
-	a, err := k.Kernel.Apply(slices.Concat(b, steps))
+	defer t.mu.Unlock()
+	r, suspend := t.firstSteps(k.ctx, b)
+	a, err = k.Kernel.Apply(slices.Concat(b, suspend))
 	if _, theirs := refusedOp(err).(nft.ForeignChange); theirs {
 		t.Log.Warn("cannot suspend kube-proxy's rules together with the first commit, trying afterwards", "err", err)
-		again, err := k.Kernel.Apply(b)
-		again.Steps += a.Steps
-		return again, err
+		steps := a.Steps
+		a, err = k.Kernel.Apply(b)
+		a.Steps += steps
+	} else if err == nil && len(suspend) > 0 {
+		t.logSuspended(r)
 	}
 	if err == nil {
-		t.logSuspended(names(r.nft.Awake()))
+		t.phase = t.phase.on(signalCommitted)
 	}
 	return a, err
 }
@@ -72,19 +65,13 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 	if len(r.awake()) == 0 {
 		return r, nil
 	}
-	t.removing = false // a kube-proxy has run since
 	if len(t.sample) == 0 {
-		t.setSample(t.working(ctx, batchTargets(b)))
-		t.direct = t.answering(ctx, t.batchEndpoints(b))
+		t.sample = t.working(ctx, batchTargets(b))
+		t.direct = t.answering(ctx, batchEndpoints(b, t.sample))
 	}
-	steps := r.nft.Suspend()
-	if len(steps) == 0 {
-		return r, nil
-	}
-	if len(r.suspended()) == 0 || t.until.IsZero() {
-		t.until = time.Now().Add(t.Probation)
-	}
-	return r, append(steps, storeProbation(t.until, 0)...)
+	t.stored.removing = false // a kube-proxy has run since
+	t.setEnd(r)
+	return r, suspension(r, t.stored)
 }
 
 // refusedOp returns the change that the kernel refused; nil if err is something else.

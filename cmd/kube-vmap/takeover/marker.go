@@ -2,8 +2,10 @@ package takeover
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/programs"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -41,10 +43,33 @@ func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
 	return b
 }
 
-// watch returns when kube-proxy has rules again, or ctx has ended. It adds the marker if that
-// is wanted later: Calico may come at any time. Without rules of kube-proxy, to look for them
-// takes a few requests.
-func (t *Takeover) watch(ctx context.Context) {
+// remove removes what kube-proxy left.
+func (t *Takeover) remove(ctx context.Context, _ Proxy) (signal, error) {
+	if t.findOther() { // it may have started meanwhile
+		return signalOther, nil
+	}
+	var removed []string
+	r, err := t.system.find()
+	if err == nil {
+		t.Marker.NFTables = t.Marker.NFTables || r.nft.HasTables() // Calico may come later
+		t.stored.removing = true
+		removed, err = t.system.remove(t.Marker.wanted(r))
+	}
+	if len(removed) > 0 {
+		t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
+	}
+	if err != nil {
+		return t.retry(ctx, retryPeriod, err)
+	}
+	t.stored, t.sample = storedState{}, nil
+	t.changes.watch(nil)
+	t.publish(nodestatus.TakeoverDone, "", "")
+	return signalRemoved, nil
+}
+
+// watch watches until kube-proxy has rules again. It adds the marker if that is wanted later:
+// Calico may come at any time. Without rules of kube-proxy, to look for them takes a few requests.
+func (t *Takeover) watch(ctx context.Context, _ Proxy) (signal, error) {
 	nextMarker := time.Now().Add(markerPeriod)
 	for sync.Sleep(ctx, pollPeriod) {
 		r, err := t.system.find()
@@ -54,7 +79,8 @@ func (t *Takeover) watch(ctx context.Context) {
 			continue
 		case r.serve():
 			t.awakeUntil = time.Now().Add(awakePeriod)
-			return
+			t.findOther()
+			return signalOther, nil
 		}
 		if time.Now().Before(nextMarker) {
 			continue
@@ -66,4 +92,5 @@ func (t *Takeover) watch(ctx context.Context) {
 			}
 		}
 	}
+	return signalNone, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/programs"
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/sync"
@@ -25,39 +26,39 @@ const (
 // packets meet our rules first.
 const awakePeriod = 2 * time.Minute
 
-// waitUntilAlone waits until no other proxy runs, and reports false if ctx ended first. If one
-// runs, there must be none twice in a row: it may only be restarting, and meanwhile our
-// servers take its ports.
-func waitUntilAlone(ctx context.Context, other func() bool) bool {
-	needed := 1
-	for alone := 0; ; {
-		if alone++; other() {
-			alone, needed = 0, 2
-		}
-		if alone == needed {
-			return true
-		}
-		if !sync.Sleep(ctx, pollPeriod) {
-			return false
-		}
+func (t *Takeover) look(context.Context, Proxy) (signal, error) {
+	if t.stored.starts > 0 { // this one has reached its first sync
+		t.storeStarts(0)
 	}
+	if t.findOther() {
+		return signalOther, nil
+	}
+	return signalAlone, nil
+}
+
+func (t *Takeover) lookAgain(ctx context.Context, p Proxy) (signal, error) {
+	if !sync.Sleep(ctx, pollPeriod) {
+		return signalNone, nil
+	}
+	return t.look(ctx, p)
+}
+
+// running returns why another proxy seems to run; empty if none does.
+func (t *Takeover) running() (string, error) {
+	why, err := t.system.other(t.Ports)
+	if why != "" {
+		t.awakeUntil = time.Time{} // its end will be seen, too
+	} else if time.Now().Before(t.awakeUntil) {
+		why = "it writes rules"
+	}
+	return why, err
 }
 
 // findOther reports whether another proxy seems to run, or has left rules in iptables-legacy, and
 // publishes changes of that.
 func (t *Takeover) findOther() bool {
 	what := otherProxy
-	why, err := t.system.other(t.Ports)
-	switch {
-	case err != nil:
-	case why != "":
-		t.seen = true
-	case t.seen: // its rules are not followed up any more
-		t.seen, t.awakeUntil = false, time.Time{}
-	}
-	if wait := time.Until(t.awakeUntil); why == "" && wait > 0 {
-		why = "it writes rules"
-	}
+	why, err := t.running()
 	if why == "" && err == nil {
 		what = legacyLeft
 		why, err = t.system.legacy()
@@ -65,15 +66,15 @@ func (t *Takeover) findOther() bool {
 	if why == "" && err != nil {
 		what, why = otherUnread, strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	was := t.State() == StateOtherProxy
+	was := t.State() == nodestatus.TakeoverOtherProxy
 	switch {
 	case why == "" && was:
-		t.publish(StateStarting, "", "")
+		t.publish(nodestatus.TakeoverStarting, "", "")
 		t.Log.Info("the wait for another proxy has ended")
-	case why != "" && t.publish(StateOtherProxy, what, what+": "+why):
+	case why != "" && t.publish(nodestatus.TakeoverOtherProxy, what, what+": "+why):
 		t.Log.Warn(what, "reason", why) //nolint:sloglint // one of these constants
 		if t.Recorder != nil {
-			t.Recorder.Warn(t.node(), reasons[StateOtherProxy], what+": "+why)
+			t.Recorder.Warn(t.node(), reasons[nodestatus.TakeoverOtherProxy], what+": "+why)
 		}
 	}
 	return why != ""

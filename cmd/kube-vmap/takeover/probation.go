@@ -2,9 +2,13 @@ package takeover
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
@@ -15,6 +19,10 @@ const (
 	// returned. Without an answer of its source it waits: the rules in the kernel are newer
 	// than kube-proxy's.
 	readyTimeout = 2 * time.Minute
+	// readShare is how long a view is used, as a multiple of the time that it took to read,
+	// so that reading takes a hundredth of a processor; it is used for maxReadPeriod at most.
+	readShare     = 100
+	maxReadPeriod = time.Minute
 )
 
 // A FailedError is the reason why the node must be returned to kube-proxy, or why an earlier
@@ -38,82 +46,125 @@ func (f *FailedError) Error() string {
 	return text
 }
 
-// awaitReady waits for the first sync. It may fail only if an earlier process has begun the
-// probation; otherwise nothing has been suspended yet.
-func (t *Takeover) awaitReady(ctx context.Context, p Proxy) error {
+// awaitSync waits for the first sync. It can only fail in phaseResuming: before it nothing has been
+// suspended, and after it changes have reached the kernel.
+func (t *Takeover) awaitSync(ctx context.Context, p Proxy) (signal, error) {
 	deadline, failures := time.Now().Add(readyTimeout), 0
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
-	for {
+	for failures < maxFailures {
 		select {
 		case <-ctx.Done():
-			return nil
+			return signalNone, nil
 		case <-p.Ready:
-			return nil
+			return signalReady, nil
 		case <-tick.C:
 		}
 		if failures++; p.Healthy() || time.Now().Before(deadline) {
 			failures = 0
 		}
-		if t.resumed && failures >= maxFailures {
-			return &FailedError{Reason: "after a restart, changes do not reach the kernel"}
-		}
 	}
+	return signalFailed, &FailedError{Reason: "after a restart, changes do not reach the kernel"}
 }
 
-// probation suspends kube-proxy's rules, if that is not done yet, and checks until its end. It
-// reports whether it was passed, also if there was nothing to try; otherwise another proxy runs, or
-// something must be tried again.
-func (t *Takeover) probation(ctx context.Context, p Proxy) (passed bool, failed error) {
+// suspend makes sure that rules are suspended and that there is a sample, unless no probation is
+// needed.
+func (t *Takeover) suspend(ctx context.Context, p Proxy) (signal, error) {
 	r, err := t.system.find()
-	if err == nil && len(r.awake()) > 0 {
-		t.removing = false // a kube-proxy has run since
+	if err != nil {
+		return t.retry(ctx, pollPeriod, err)
 	}
-	needed := err == nil && t.Probation > 0 && !t.removing && !r.isEmpty()
-	if needed {
-		err = t.begin(ctx, p, r)
+	awake := len(r.awake()) > 0
+	t.stored.removing = t.stored.removing && !awake // otherwise a kube-proxy has run since
+	if t.Probation == 0 || t.stored.removing || r.isEmpty() {
+		return signalNothing, nil
 	}
-	switch {
-	case err != nil:
-		t.Log.Error("cannot suspend kube-proxy's rules, retrying", "retry_in", pollPeriod.String(), "err", err)
-		sync.Sleep(ctx, pollPeriod)
-		return false, nil
-	case !needed:
-		return true, nil
-	}
-	t.publish(StateProbation, "", "kube-proxy's rules are suspended until "+t.until.UTC().Format(time.RFC3339)+
-		"; if kube-vmap does not work here before that, they are resumed")
-	if v, err := t.read(ctx, p); err == nil && v.lost != "" { // check retries an error
-		return true, t.failure(v.rules, r, v.lost)
-	}
-	return t.check(ctx, p, r)
-}
-
-// begin makes sure that rules are suspended and that there is a sample.
-func (t *Takeover) begin(ctx context.Context, p Proxy, r rules) error {
 	if len(t.sample) == 0 {
 		if v, err := p.Snapshot(ctx); err == nil {
-			t.setSample(t.working(ctx, installedTargets(v.Installed)))
+			t.sample = t.working(ctx, installedTargets(v.Installed))
 		}
 	}
-	now, awake := time.Now(), r.awake()
-	if t.until.IsZero() || len(awake) > 0 && len(r.suspended()) == 0 { // zero: suspended by others
-		t.until = now.Add(t.Probation)
+	t.setEnd(r)
+	if awake {
+		if err := t.system.suspend(r, t.stored); err != nil {
+			return t.retry(ctx, pollPeriod, fmt.Errorf("suspend kube-proxy's rules: %w", err))
+		}
+		t.logSuspended(r)
 	}
-	t.until = now.Add(remaining(t.until, now, t.Probation)) // it may have passed beside another proxy
-	if len(awake) == 0 {
-		return nil
-	}
-	if err := t.system.suspend(r, t.until); err != nil {
-		return err
-	}
-	t.logSuspended(awake)
-	return nil
+	return signalSuspended, nil
 }
 
-func (t *Takeover) logSuspended(rules []string) {
-	t.Log.Info("suspended kube-proxy's rules", "rules", strings.Join(rules, ", "),
-		"until", t.until.UTC().Format(time.RFC3339), "sample", len(t.sample))
+// setEnd sets the end of the probation before these rules are suspended.
+func (t *Takeover) setEnd(r rules) {
+	now := time.Now()
+	if t.stored.until.IsZero() || len(r.awake()) > 0 && len(r.suspended()) == 0 { // zero: suspended by others
+		t.stored.until = now.Add(t.Probation)
+	}
+	t.stored.until = now.Add(remaining(t.stored.until, now, t.Probation)) // it may have passed while another proxy ran
+}
+
+func (t *Takeover) logSuspended(r rules) {
+	t.Log.Info("suspended kube-proxy's rules", "rules", strings.Join(r.awake(), ", "),
+		"until", formatTime(t.stored.until), "sample", len(t.sample))
+}
+
+// check checks until the end of the probation and a check that is good. A view is used for some
+// checks if it took long to read, but not for the last one, and not after one that failed.
+func (t *Takeover) check(ctx context.Context, p Proxy) (signal, error) {
+	t.publish(nodestatus.TakeoverProbation, "", "kube-proxy's rules are suspended until "+
+		formatTime(t.stored.until)+"; if kube-vmap does not work here before that, they are resumed")
+	v, err := t.read(ctx, p)
+	first := v.rules
+	switch {
+	case first.nft == nil:
+		return t.retry(ctx, pollPeriod, err)
+	case v.lost != "":
+		return t.fail(v.rules, first, &FailedError{Reason: v.lost})
+	}
+	var nextRead time.Time
+	for failures := 0; sync.Sleep(ctx, pollPeriod); {
+		if t.findOther() {
+			return signalOther, nil
+		}
+		now := time.Now()
+		last := !now.Before(t.stored.until)
+		if failures > 0 || last || !now.Before(nextRead) {
+			if v, err = t.read(ctx, p); err != nil {
+				t.Log.Warn("cannot check the node, retrying", "retry_in", pollPeriod.String(), "err", err)
+				nextRead = time.Time{}
+				continue
+			}
+			nextRead = time.Now().Add(min(readShare*time.Since(now), maxReadPeriod))
+			if r := v.rules; !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content) {
+				t.leave()
+				return signalOther, nil
+			}
+		}
+		failure := t.whyFailing(ctx, p, v)
+		switch {
+		case failure != nil:
+			failures++
+			t.Log.Warn("check of the probation failed", "reason", failure.Reason, "failures", failures)
+		case last:
+			t.Log.Info("probation ended, kube-vmap stays")
+			return signalPassed, nil
+		default:
+			failures = 0
+		}
+		if failures == maxFailures {
+			return t.fail(v.rules, first, failure)
+		}
+	}
+	return signalNone, nil
+}
+
+// fail ends the probation: the node must be returned, unless there is nothing to return it to.
+func (t *Takeover) fail(now, first rules, failure *FailedError) (signal, error) {
+	if !now.serve() || now.families() != first.families() {
+		t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more, in all families")
+		return signalPassed, nil
+	}
+	return signalFailed, failure
 }
 
 // leave leaves kube-proxy's rules to a kube-proxy that has shown itself by writing to them.
@@ -121,7 +172,10 @@ func (t *Takeover) leave() {
 	if err := t.system.resume(); err != nil {
 		t.Log.Error("cannot resume the rules of the other proxy", "err", err)
 	}
-	t.until, t.resumed = time.Time{}, false
+	t.stored = storedState{}
 	t.awakeUntil = time.Now().Add(awakePeriod)
 	t.findOther()
 }
+
+// suspension returns the changes that suspend rules.
+func suspension(r rules, s storedState) nft.Batch { return slices.Concat(r.nft.Suspend(), s.store()) }

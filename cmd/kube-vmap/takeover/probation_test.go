@@ -58,9 +58,9 @@ func (f *fake) readState() (storedState, error) {
 	return f.state, nil
 }
 
-func (f *fake) storeStarts(until time.Time, starts int) error {
+func (f *fake) store(s storedState) error {
 	defer f.lock()()
-	f.state = storedState{until: until, starts: starts}
+	f.state = s
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (f *fake) setSuspended(to bool) {
 	}
 }
 
-func (f *fake) suspend(rules, time.Time) error {
+func (f *fake) suspend(rules, storedState) error {
 	defer f.lock()()
 	if f.suspendErr == nil {
 		f.suspended++

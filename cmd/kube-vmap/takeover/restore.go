@@ -39,7 +39,8 @@ func Return(k Kernel, reason string) (Restored, error) {
 	if !r.serve() {
 		return Restored{}, errNothingToResume
 	}
-	return restore(k, deleteOurs(), storeReturned(time.Now(), reason))
+	returned := storedState{returned: formatTime(time.Now()) + " reason=" + reason}
+	return restore(k, deleteOurs(), returned.store())
 }
 
 // Cleanup deletes our tables, whatever their content, the marker and the stored state, and
@@ -152,8 +153,10 @@ func checkReplacement(ctx context.Context, ours []nft.InstalledFrontend) error {
 	sample := choose(installedTargets(ours))
 	var packets []pathcheck.Packet
 	for _, s := range sample {
-		p := simulate.Packet{From: pathcheck.Source(s.at), To: s.at, Protocol: model.TCP}
-		packets = append(packets, pathcheck.Packet{Packet: p, Name: fmt.Sprintf("from this node to %s at %s", s.service, s.at)})
+		packets = append(packets, pathcheck.Packet{
+			Packet: simulate.Packet{From: pathcheck.Source(s.at), To: s.at, Protocol: model.TCP},
+			Name:   fmt.Sprintf("from this node to %s at %s", s.service, s.at),
+		})
 	}
 	choose := func(*livenode.Network) []pathcheck.Packet { return packets }
 	now, err := pathcheck.Simulate(livenode.Config{Interrupted: ctx.Err}, choose)
@@ -179,5 +182,6 @@ func checkReplacement(ctx context.Context, ours []nft.InstalledFrontend) error {
 	if !important && 2*len(failed) <= delivered {
 		return nil
 	}
-	return &RefusedError{fmt.Sprintf("kube-proxy's rules do not serve %d of %d addresses, such as %s", len(failed), delivered, failed[0])}
+	return &RefusedError{fmt.Sprintf("kube-proxy's rules do not serve %d of %d addresses, such as %s",
+		len(failed), delivered, failed[0])}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/sync"
 )
 
@@ -41,7 +42,7 @@ func (t *Takeover) AskAgain(ctx context.Context, f *FailedError) string {
 // when kube-proxy seems to run, which wants our ports. The error is that "kube-vmap cleanup" has
 // allowed another attempt. Call it after Run or Start has returned the failure.
 func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func()) error {
-	t.starts = 0 // so that Stopped keeps the stored state
+	t.stored = storedState{returned: failure.Reason} // Stopped keeps it
 	var before rules
 	for ctx.Err() == nil {
 		if s, err := t.system.readState(); err == nil && s.returned == "" {
@@ -49,16 +50,13 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 		}
 		start := time.Now()
 		now, err := t.system.find()
-		why, otherErr := t.system.other(t.Ports)
 		if err == nil && before.nft != nil && before.nft.Content != now.nft.Content {
 			t.awakeUntil = time.Now().Add(awakePeriod)
 		}
-		if why == "" && time.Now().Before(t.awakeUntil) {
-			why = "it writes rules"
-		}
+		why, otherErr := t.running()
 		text := failure.Error() + "; " + whatKubeProxyDoes(now, why, err, otherErr) +
 			`. "kube-vmap cleanup" allows another attempt`
-		if t.publish(StateReturned, "this node was returned to kube-proxy", text) {
+		if t.publish(nodestatus.TakeoverReturned, "this node was returned to kube-proxy", text) {
 			t.Log.Warn("kube-vmap does nothing on this node", "reason", text)
 		}
 		if why != "" {

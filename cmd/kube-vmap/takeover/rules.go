@@ -3,7 +3,6 @@ package takeover
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"kube-vmap/cmd/inspect/pathcheck"
 	"kube-vmap/model"
@@ -24,14 +23,14 @@ type system interface { //nolint:interfacebloat // a node, real or in a test; no
 	find() (rules, error)
 	// lost returns which packets are lost that these rules delivered before; empty if none are.
 	lost(sync.Snapshot, rules) (string, error)
-	// suspend suspends rules, and stores the end of the probation; resume undoes that.
-	suspend(rules, time.Time) error
+	// suspend suspends rules, and stores a state; resume undoes that.
+	suspend(rules, storedState) error
 	resume() error
 	// remove removes kube-proxy's rules and the stored state, and returns what it removed.
 	remove(marker bool) ([]string, error)
 	readState() (storedState, error)
-	// storeStarts stores the end of a probation and a number of starts, if a state is stored.
-	storeStarts(until time.Time, starts int) error
+	// store stores a state in place of another one.
+	store(storedState) error
 }
 
 // rules are kube-proxy's rules in nf_tables, and the families in which iptables-legacy has some:
@@ -118,19 +117,20 @@ func (n *node) lost(v sync.Snapshot, r rules) (string, error) {
 
 // before simulates packets as they passed kube-proxy's rules before the take-over.
 func before(r rules, interrupted func() error) livenode.Config {
-	return livenode.Config{WithoutOurs: true, Interrupted: interrupted, View: func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules {
+	view := func(_ simulate.Packet, kernel simulate.Rules) simulate.Rules {
 		return kubeproxy.View{Kernel: kernel, Found: r.nft, Before: true}
-	}}
+	}
+	return livenode.Config{WithoutOurs: true, Interrupted: interrupted, View: view}
 }
 
-func (n *node) suspend(r rules, until time.Time) error {
-	_, err := n.Kernel.Apply(slices.Concat(r.nft.Suspend(), storeProbation(until, 0)))
+func (n *node) suspend(r rules, s storedState) error {
+	_, err := n.Kernel.Apply(suspension(r, s))
 	return err
 }
 
 // remove takes a transaction for each family, so it stores that it has begun.
 func (n *node) remove(marker bool) ([]string, error) {
-	if err := n.replaceState(storeRemoval()); err != nil {
+	if err := n.store(storedState{removing: true}); err != nil {
 		return nil, err
 	}
 	removed, err := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: n.ExcludeCIDRs, Marker: marker})
@@ -150,9 +150,7 @@ func (n *node) readState() (storedState, error) {
 	return parseState(text), err
 }
 
-func (n *node) storeStarts(until time.Time, starts int) error {
-	return n.replaceState(storeProbation(until, starts))
-}
+func (n *node) store(s storedState) error { return n.replaceState(s.store()) }
 
 func (n *node) replaceState(b nft.Batch) error {
 	text, err := kubeproxy.ReadTakeoverState(0)

@@ -3,8 +3,6 @@ package takeover
 import (
 	"cmp"
 	"context"
-	"iter"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -58,62 +56,60 @@ func dial(ctx context.Context, to netip.AddrPort, d net.Dialer) error {
 	return c.Close()
 }
 
-func batchTargets(b nft.Batch) (all []target) {
-	clusterIPs := map[netip.Addr]bool{}
+// each calls fn with the elements that a batch adds or deletes, one after the other: a first load has
+// those of all Services.
+func each(b nft.Batch, fn func(kind nft.SetKind, e *nft.Element, adds bool)) {
 	for _, op := range b {
-		for e := range added(op, nft.SetClusterIPs) {
-			clusterIPs[e.Key.Addr] = true
-		}
-	}
-	for _, op := range b {
-		for e := range added(op, nft.SetServices) {
-			if e.Key.Protocol == model.TCP && clusterIPs[e.Key.Addr] && e.Service != nil {
-				all = append(all, target{netip.AddrPortFrom(e.Key.Addr, e.Key.Port), *e.Service})
-			}
-		}
-	}
-	return all
-}
-
-// batchEndpoints returns the endpoints that a batch gives to the sample, of each target as many as
-// count.
-func (t *Takeover) batchEndpoints(b nft.Batch) (all []netip.AddrPort) {
-	count := map[netip.AddrPort]int{}
-	for _, s := range t.sample {
-		count[s.at] = maxEndpoints
-	}
-	for _, op := range b {
-		for e := range added(op, nft.SetEndpoints, nft.SetEndpointsMany, nft.SetStickyEndpoints) {
-			at := netip.AddrPortFrom(e.Key.Addr, e.Key.Port)
-			if e.Key.Protocol == model.TCP && count[at] > 0 {
-				count[at]--
-				all = append(all, e.Value.Endpoint)
-			}
-		}
-	}
-	return all
-}
-
-// added yields the elements that an op adds to sets of these kinds, of any kind if there are none. It
-// makes one after the other: a first load has those of all Services.
-func added(op nft.Op, kinds ...nft.SetKind) iter.Seq[*nft.Element] {
-	return func(yield func(*nft.Element) bool) {
-		if id, _ := nft.AddsTo(op); len(kinds) > 0 && !slices.Contains(kinds, id.Kind) {
-			return
-		}
 		switch op := op.(type) {
 		case nft.AddElements:
-			for i := 0; i < len(op.Elements) && yield(&op.Elements[i]); i++ {
+			for i := range op.Elements {
+				fn(op.Set.Kind, &op.Elements[i], true)
+			}
+		case nft.DeleteElements:
+			for i := range op.Elements {
+				fn(op.Set.Kind, &op.Elements[i], false)
 			}
 		case nft.AddFrontends:
 			var e nft.Element
 			for i := range op.Len() {
-				if op.Make(i, &e); !yield(&e) {
-					return
-				}
+				op.Make(i, &e)
+				fn(op.Set.Kind, &e, true)
 			}
 		}
 	}
+}
+
+func batchTargets(b nft.Batch) (all []target) {
+	clusterIPs := map[netip.Addr]bool{}
+	each(b, func(kind nft.SetKind, e *nft.Element, adds bool) {
+		if adds && kind == nft.SetClusterIPs {
+			clusterIPs[e.Key.Addr] = true
+		}
+	})
+	each(b, func(kind nft.SetKind, e *nft.Element, adds bool) {
+		if adds && kind == nft.SetServices && e.Key.Protocol == model.TCP && clusterIPs[e.Key.Addr] && e.Service != nil {
+			all = append(all, target{netip.AddrPortFrom(e.Key.Addr, e.Key.Port), *e.Service})
+		}
+	})
+	return all
+}
+
+// batchEndpoints returns the endpoints that a batch gives to a sample, of each target as many as
+// count.
+func batchEndpoints(b nft.Batch, sample []target) (all []netip.AddrPort) {
+	count := map[netip.AddrPort]int{}
+	for _, s := range sample {
+		count[s.at] = maxEndpoints
+	}
+	kinds := []nft.SetKind{nft.SetEndpoints, nft.SetEndpointsMany, nft.SetStickyEndpoints}
+	each(b, func(kind nft.SetKind, e *nft.Element, adds bool) {
+		at := netip.AddrPortFrom(e.Key.Addr, e.Key.Port)
+		if adds && slices.Contains(kinds, kind) && e.Key.Protocol == model.TCP && count[at] > 0 {
+			count[at]--
+			all = append(all, e.Value.Endpoint)
+		}
+	})
+	return all
 }
 
 func installedTargets(installed []nft.InstalledFrontend) (all []target) {
@@ -161,11 +157,6 @@ func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	return slices.DeleteFunc(sample, func(s target) bool {
 		return slices.ContainsFunc(failed, func(f failure) bool { return f.target == s })
 	})
-}
-
-func (t *Takeover) setSample(all []target) {
-	t.sample = all
-	t.changes.watch(all)
 }
 
 func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.AddrPort][]netip.AddrPort {
@@ -263,49 +254,40 @@ func repeated(try func() error) (err error) {
 	return err
 }
 
-// changes counts changes of the addresses of a sample by the loop. An author who adds and removes
-// endpoints all the time must not make a check compare what was read with what has changed since.
+// changes are the addresses of a sample that the loop has changed since it was last read. An author who
+// adds and removes endpoints all the time must not make a check compare what was read with what has
+// changed since.
 type changes struct {
-	mu     stdsync.Mutex
-	counts map[netip.Addr]int
+	mu      stdsync.Mutex
+	changed map[netip.Addr]bool // false for those that have not changed
 }
 
-// watch begins to count changes of these targets only.
+// watch watches the addresses of a sample only, from now on.
 func (c *changes) watch(sample []target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counts = map[netip.Addr]int{}
+	c.changed = map[netip.Addr]bool{}
 	for _, s := range sample {
-		c.counts[s.at.Addr()] = 0
+		c.changed[s.at.Addr()] = false
 	}
 }
 
-func (c *changes) read() map[netip.Addr]int {
+func (c *changes) has(at netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.counts)
+	return c.changed[at]
 }
 
-// add counts the changes of a batch. Call it before the batch is applied.
+// add adds the changes of a batch. Call it before the batch is applied.
 func (c *changes) add(b nft.Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.counts) == 0 {
+	if len(c.changed) == 0 {
 		return
 	}
-	count := func(e *nft.Element) {
-		if n, watched := c.counts[e.Key.Addr]; watched {
-			c.counts[e.Key.Addr] = n + 1
+	each(b, func(_ nft.SetKind, e *nft.Element, _ bool) {
+		if _, watched := c.changed[e.Key.Addr]; watched {
+			c.changed[e.Key.Addr] = true
 		}
-	}
-	for _, op := range b {
-		for e := range added(op) {
-			count(e)
-		}
-		if gone, deletes := op.(nft.DeleteElements); deletes {
-			for i := range gone.Elements {
-				count(&gone.Elements[i])
-			}
-		}
-	}
+	})
 }

@@ -48,22 +48,22 @@ func parseState(text string) storedState {
 	return storedState{until: until, starts: starts}
 }
 
-// storeProbation returns the changes that store a probation, and how many starts in a row have
-// not reached the first sync.
-func storeProbation(until time.Time, starts int) nft.Batch {
-	text := probationPrefix + until.UTC().Format(time.RFC3339)
-	if starts > 0 {
-		text += startsPrefix + strconv.Itoa(starts)
+// store returns the changes that store a state.
+func (s storedState) store() nft.Batch {
+	switch {
+	case s.returned != "":
+		return kubeproxy.WriteTakeoverState(returnedPrefix + s.returned)
+	case s.removing:
+		return kubeproxy.WriteTakeoverState(removalText)
+	}
+	text := probationPrefix + formatTime(s.until)
+	if s.starts > 0 {
+		text += startsPrefix + strconv.Itoa(s.starts)
 	}
 	return kubeproxy.WriteTakeoverState(text)
 }
 
-func storeReturned(at time.Time, reason string) nft.Batch {
-	return kubeproxy.WriteTakeoverState(fmt.Sprintf("%s%s reason=%s", returnedPrefix, at.UTC().Format(time.RFC3339),
-		reason))
-}
-
-func storeRemoval() nft.Batch { return kubeproxy.WriteTakeoverState(removalText) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // minRemaining is how long a probation lasts at least after a restart, so that a process which
 // crashes again and again does not end it between two crashes.
@@ -95,29 +95,27 @@ func (t *Takeover) countStart(before int) error {
 		return nil
 	}
 	t.storeStarts(1) // if the node cannot be returned, the next starts try again to sync
-	switch r, err := t.system.find(); {
-	case err != nil:
+	r, err := t.system.find()
+	if err != nil {
 		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
 		return nil
-	case !r.serve():
-		t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more")
-		return nil
 	}
-	return &FailedError{Reason: fmt.Sprintf("kube-vmap ended %d times before its first sync", maxStarts)}
+	_, err = t.fail(r, r, &FailedError{Reason: fmt.Sprintf("kube-vmap ended %d times before its first sync", maxStarts)})
+	return err
 }
 
 // Stopped takes back that this start was counted, if it has not reached its first sync. Call it
 // after Run if the process was asked to end and is healthy.
 func (t *Takeover) Stopped() {
-	if t.starts > 0 {
-		t.storeStarts(t.starts - 1)
+	if t.stored.starts > 0 {
+		t.storeStarts(t.stored.starts - 1)
 	}
 }
 
 // storeStarts stores a number of starts. An error is no reason to end the proxy.
 func (t *Takeover) storeStarts(n int) {
-	t.starts = n
-	if err := t.system.storeStarts(t.until, n); err != nil {
+	t.stored.starts = n
+	if err := t.system.store(t.stored); err != nil {
 		t.Log.Warn("cannot store the number of starts before the first sync", "err", err)
 	}
 }
@@ -127,17 +125,16 @@ func (t *Takeover) storeStarts(n int) {
 // anything is changed.
 func (t *Takeover) Start() error {
 	s, err := t.system.readState()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if s.returned != "" {
+	case s.returned != "":
 		return &FailedError{Reason: s.returned, Returned: true}
+	case s.until.IsZero() || t.Probation == 0:
+		t.stored.removing = s.removing
+		return nil
 	}
-	t.removing = s.removing
-	if !s.until.IsZero() && t.Probation > 0 {
-		now := time.Now()
-		t.until, t.resumed = now.Add(remaining(s.until, now, t.Probation)), true
-		return t.countStart(s.starts)
-	}
-	return nil
+	now := time.Now()
+	t.phase, t.stored.until = phaseResuming, now.Add(remaining(s.until, now, t.Probation))
+	return t.countStart(s.starts)
 }

@@ -8,16 +8,16 @@ import (
 
 func TestStoredStateIsReadBack(t *testing.T) {
 	now := time.Date(2026, 11, 22, 18, 10, 0, 0, time.FixedZone("", 3600))
-	if text := storeProbation(now, 0).String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z"`) {
+	if text := (storedState{until: now}).store().String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z"`) {
 		t.Errorf("stored %s", text)
 	}
-	if text := storeProbation(now, 3).String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z starts=3"`) {
+	if text := (storedState{until: now, starts: 3}).store().String(); !strings.Contains(text, `"probation until=2026-11-22T17:10:00Z starts=3"`) {
 		t.Errorf("stored %s", text)
 	}
-	if text := storeReturned(now, "x").String(); !strings.Contains(text, "returned at=2026-11-22T17:10:00Z reason=x") {
+	if text := (storedState{returned: "2026-11-22T17:10:00Z reason=x"}).store().String(); !strings.Contains(text, "returned at=2026-11-22T17:10:00Z reason=x") {
 		t.Errorf("stored %s", text)
 	}
-	if text := storeRemoval().String(); !strings.Contains(text, removalText) {
+	if text := (storedState{removing: true}).store().String(); !strings.Contains(text, removalText) {
 		t.Errorf("stored %s", text)
 	}
 	for _, tc := range []struct {

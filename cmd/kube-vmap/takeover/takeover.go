@@ -1,6 +1,6 @@
 // Package takeover replaces kube-proxy on a node in a way that can be undone. kube-proxy's
 // rules are suspended in the transaction that adds ours, and removed only after a
-// probation in which kube-vmap has proved to work here.
+// probation in which kube-vmap has proved to work here. The table of this is in phase.go:
 //
 //	start --returned before--> returned: stay, report it
 //	  |
@@ -14,43 +14,20 @@
 //	  v                                      in one transaction; returned
 //	done: kube-proxy's rules removed
 //
-// # Another proxy
+// docs/usage.md has the signs of another proxy and the checks of the probation. A kube-proxy that only
+// its rules show is noticed when it writes: in iptables mode each sync resumes its rules, and in
+// nftables mode chains come and go with Services and endpoints. Then its rules are resumed and stay,
+// after ours. What one author of Services can cause never fails a check (see blamesRules). A process
+// that ends again and again before its first sync checks nothing, so starts are counted.
 //
-// Nothing of a proxy that runs is touched. A proxy runs if another process listens on a
-// proxy's ports, or if a process named kube-proxy runs in the same network namespace. Of
-// processes of the host a container sees only the ports. A kube-proxy with other ports and in
-// another PID namespace is noticed only when it writes: in iptables mode each sync
-// resumes its rules, and in nftables mode chains come and go with Services and endpoints.
-// Then its rules are resumed and stay, beside ours.
-//
-// # Checks
-//
-// Immediately, and every 5 seconds of the probation: no check packet (package pathcheck) is lost that
-// kube-proxy's rules would deliver. Every 5 seconds: changes reach the kernel in time; it refuses
-// few Service ports; and a sample of ClusterIPs that the node could connect to before the
-// first commit still answers. kube-proxy's rules and the loop's state, which take longer to
-// read in a larger cluster, are read less often. Something that one author of Services can
-// cause never fails a check (see blamesRules).
-//
-// A process that ends again and again before its first sync checks nothing, so starts are
-// counted (see state.go).
-//
-// # Returned
-//
-// A process that has returned the node, or is started on it later, changes nothing. It reports
-// the reason and what kube-proxy does, until the stored state is removed (see returned.go).
-//
-// # State
-//
-// The end of the probation with the number of starts, or that the node was returned, is stored as the comment of a
-// table in the kernel. Like kube-proxy's rules it survives a restart, but not a reboot.
+// The end of the probation with the number of starts, or that the node was returned, is stored as the
+// comment of a table in the kernel. Like kube-proxy's rules it survives a restart, but not a reboot.
 package takeover
 
 import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"strings"
 	stdsync "sync"
 	"sync/atomic"
 	"time"
@@ -103,64 +80,28 @@ type Proxy struct {
 	Healthy func() bool
 }
 
-// Takeover is a task that takes the place of kube-proxy.
+// Takeover is a task that takes the place of kube-proxy. Each phase uses it on the goroutine of Run,
+// except for the first batch of the loop.
 type Takeover struct {
 	Config
 	system  system
 	dial    dialFunc
 	observe func(context.Context, netip.AddrPort) observation
 
-	// until is the end of the probation, zero before it. resumed is whether an earlier
-	// process has begun it. sample is what worked before.
-	until   time.Time
-	resumed bool
+	// mu is locked while the phase changes, and while the loop commits its first batch, which is
+	// on its own goroutine and before phaseLooking.
+	mu     stdsync.Mutex
+	phase  phase
+	stored storedState // in the kernel, if kube-proxy's rules are suspended
+	// sample is what worked before, and direct are its endpoints to which the node could connect
+	// itself before the first commit.
 	sample  []target
+	direct  map[netip.AddrPort]bool
 	changes changes // of the sample
-	// direct are the endpoints of the sample to which the node could connect itself before the
-	// first commit.
-	direct map[netip.AddrPort]bool
-	// starts is how many starts in a row are stored as not having reached the first sync,
-	// with this one; zero after it.
-	starts int
-	// removing is whether the removal of kube-proxy's rules has begun. If it could not be
-	// completed, the rest is no rule set to which the node could be returned.
-	removing bool
-	// awakeUntil is how long another proxy counts as running after its rules were found awake.
+	// awakeUntil is how long another proxy counts as running that only its rules show.
 	awakeUntil time.Time
-	// seen is whether the other proxy was last seen as a process or by its ports, so that its
-	// end is seen, too.
-	seen bool
-	// first decides which goroutine uses the fields above: the loop's for its first batch, and
-	// Run's after the first sync.
-	first turn
-	// failed are the addresses that did not answer in the last check.
-	failed []failure
 
 	state atomic.Pointer[publicState]
-}
-
-// A turn is the time in which one goroutine may use what another one uses after it.
-type turn struct {
-	mu    stdsync.Mutex
-	ended bool
-}
-
-// try calls f unless the turn has ended, and reports whether it did. The success of f ends it.
-func (t *turn) try(f func() error) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
-		return false
-	}
-	t.ended = f() == nil
-	return true
-}
-
-// end ends the turn, if necessary once f has returned.
-func (t *turn) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
 }
 
 // publicState is the state for people and metrics.
@@ -170,22 +111,16 @@ type publicState struct {
 	problem  string // empty if there is none
 }
 
-// The states, as the metric names them.
-const (
-	StateStarting   = nodestatus.TakeoverStarting
-	StateOtherProxy = nodestatus.TakeoverOtherProxy
-	StateProbation  = nodestatus.TakeoverProbation
-	StateDone       = nodestatus.TakeoverDone
-	StateReturned   = nodestatus.TakeoverReturned
-)
-
-// States are all states of a running take-over.
-var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone, StateReturned}
+// States are all states of a running take-over, as the metric names them.
+var States = []string{
+	nodestatus.TakeoverStarting, nodestatus.TakeoverOtherProxy, nodestatus.TakeoverProbation, nodestatus.TakeoverDone,
+	nodestatus.TakeoverReturned,
+}
 
 // New returns a takeover.
 func New(c Config) *Takeover {
 	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe}
-	t.publish(StateStarting, "", "")
+	t.publish(nodestatus.TakeoverStarting, "", "")
 	return t
 }
 
@@ -193,50 +128,28 @@ func New(c Config) *Takeover {
 // when ctx has ended, or a [FailedError] if the node must be returned. Other errors are logged
 // and the step is tried again: they are no reason to end the proxy.
 func (t *Takeover) Run(ctx context.Context, p Proxy) error {
-	if failure := t.awaitReady(ctx, p); failure != nil {
-		return failure
-	}
-	t.first.end()
-	if t.starts > 0 && ctx.Err() == nil {
-		t.storeStarts(0)
-	}
-	for ctx.Err() == nil && waitUntilAlone(ctx, t.findOther) {
-		passed, failure := t.probation(ctx, p)
-		switch {
-		case failure != nil:
+	now := t.on(signalNone)
+	for ctx.Err() == nil {
+		s, failure := steps[now].do(t, ctx, p)
+		if now = t.on(s); now == phaseReturned {
 			return failure
-		case !passed || ctx.Err() != nil || t.findOther(): // it may have started meanwhile
-			continue
-		}
-		if t.finish() {
-			t.watch(ctx)
-		} else {
-			sync.Sleep(ctx, retryPeriod)
 		}
 	}
 	return nil
 }
 
-// finish removes what kube-proxy left, and reports whether it could.
-func (t *Takeover) finish() bool {
-	var removed []string
-	r, err := t.system.find()
-	if err == nil {
-		t.Marker.NFTables = t.Marker.NFTables || r.nft.HasTables() // Calico may come later
-		t.removing = true
-		removed, err = t.system.remove(t.Marker.wanted(r))
-	}
-	if len(removed) > 0 {
-		t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
-	}
-	if err != nil {
-		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
-		return false
-	}
-	t.until, t.resumed, t.removing = time.Time{}, false, false
-	t.setSample(nil)
-	t.publish(StateDone, "", "")
-	return true
+func (t *Takeover) on(s signal) phase {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.phase = t.phase.on(s)
+	return t.phase
+}
+
+// retry returns after a wait that what failed must be tried again.
+func (t *Takeover) retry(ctx context.Context, in time.Duration, err error) (signal, error) {
+	t.Log.Error("take-over from kube-proxy interrupted, retrying", "retry_in", in.String(), "err", err)
+	sync.Sleep(ctx, in)
+	return signalRetry, nil
 }
 
 // Problems returns the problem that another proxy seems to run, that the probation has not ended,
@@ -250,8 +163,8 @@ func (t *Takeover) Problems() []sync.Problem {
 
 // reasons are those of problems and events, by state.
 var reasons = map[string]string{
-	StateOtherProxy: nodestatus.ReasonOtherProxy, StateProbation: nodestatus.ReasonProbation,
-	StateReturned: nodestatus.ReasonReturned,
+	nodestatus.TakeoverOtherProxy: nodestatus.ReasonOtherProxy, nodestatus.TakeoverProbation: nodestatus.ReasonProbation,
+	nodestatus.TakeoverReturned: nodestatus.ReasonReturned,
 }
 
 // NotReady returns why kube-vmap is not the node's only proxy, for probes; empty if it is. The
