@@ -43,9 +43,8 @@ func NewCommand() *cobra.Command {
 		Short: "Show how the kernel differs from the wanted rule set",
 		Long: `Compare the rule set in the kernel with the one that the running kube-vmap wants,
 or, with --manifests, with the one that a folder of manifests and the proxy's flags
-lead to; this works without a running kube-vmap, and if one runs with other settings,
-they are printed. Each line is an element, rule, chain or map: - for what should not
-be in the kernel, + for what is missing. Nothing is changed.
+lead to; this works without a running kube-vmap. Each line is an element, rule, chain or
+map: - for what should not be in the kernel, + for what is missing. Nothing is changed.
 
 With -o json, print an object with these lines, which shows whether the answer is whole.
 
@@ -81,7 +80,6 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 		return err
 	}
 	if c.Manifests != "" {
-		printOtherSettings(ctx, c, stderr)
 		printUnresponsive(ctx, c, stderr)
 	}
 	return &exit.Error{Code: 1}
@@ -94,20 +92,6 @@ func write(w io.Writer, text, format string) error {
 	}
 	_, err := io.WriteString(w, output.CleanText(text)) // names of other programs' chains and sets
 	return err
-}
-
-// printOtherSettings prints the settings of the running kube-vmap that differ from this
-// command's, since they may cause the difference.
-func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer) {
-	var running bytes.Buffer
-	if client.Copy(ctx, c.StatusSocket, client.PathConfig, &running) != nil {
-		return // none runs, or it does not answer
-	}
-	if others, err := c.Compare(running.Bytes()); err == nil && len(others) > 0 {
-		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may "+
-			"explain the difference: %s\n",
-			strings.Join(others, "; "))
-	}
 }
 
 // printUnresponsive says if the running kube-vmap may avoid endpoints that no manifest excludes.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -126,37 +125,6 @@ func (c *Config) Write(w io.Writer) error {
 	return nil
 }
 
-// rulesetFields are the fields that shape the rule set, as prefixes of their paths.
-var rulesetFields = []string{
-	"clusterCIDR", "detectLocal", "hostnameOverride", "iptables.masquerade", "mode",
-	"nftables.masquerade", "nodePortAddresses",
-}
-
-// Compare returns the fields that shape the rule set and have another value in a
-// configuration that [Config.Write] wrote, each as "path: value there".
-func (c *Config) Compare(written []byte) ([]string, error) {
-	here, err := flattenConfig(&c.Proxy)
-	if err != nil {
-		return nil, err
-	}
-	data, err := yaml.YAMLToJSON(written)
-	if err != nil {
-		return nil, fmt.Errorf("read a configuration: %w", err)
-	}
-	there, err := flattenJSON(data)
-	if err != nil {
-		return nil, fmt.Errorf("read a configuration: %w", err)
-	}
-	var others []string
-	for _, path := range slices.Sorted(maps.Keys(there)) {
-		shapes := func(prefix string) bool { return strings.HasPrefix(path, prefix) }
-		if !reflect.DeepEqual(here[path], there[path]) && slices.ContainsFunc(rulesetFields, shapes) {
-			others = append(others, fmt.Sprintf("%s: %v", path, there[path]))
-		}
-	}
-	return others, nil
-}
-
 // flatten returns the values of nested fields by their paths: {"a": {"b": 1}} becomes
 // {"a.b": 1}. Empty lists become nil, since a file shows both alike.
 func flatten(fields map[string]any) map[string]any {
@@ -183,10 +151,6 @@ func flattenConfig(p *v1alpha1.KubeProxyConfiguration) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return flattenJSON(data)
-}
-
-func flattenJSON(data []byte) (map[string]any, error) {
 	var fields map[string]any
 	if err := jsonutil.Unmarshal(data, &fields); err != nil {
 		return nil, err
