@@ -116,8 +116,9 @@ kube-proxy that kube-vmap has suspended, if they are still there. After that kub
 may take over again, also on a node that it has returned to kube-proxy.
 
 Without rules of kube-proxy, Services would not work on this node any more. Then nothing
-changes and the exit code is 4. The same applies if most of a sample of ClusterIPs, or the
-API server's, do not answer through kube-proxy's rules. --force removes the rules anyway.`,
+changes and the exit code is 4. The same applies if kube-proxy's rules do not lead to the
+endpoints of most of a sample of ClusterIPs, or of the API server's. --force removes the
+rules anyway.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logRing{})
