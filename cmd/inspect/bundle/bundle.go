@@ -26,14 +26,8 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
-// Limits of one part, so that an archive of a large cluster comes to an end.
-const (
-	maxBytes = 256 << 20
-	timeout  = time.Minute
-)
-
-// errTruncated is the error of a part that was too long.
-var errTruncated = fmt.Errorf("truncated after %d MiB", maxBytes>>20)
+// timeout limits one part, so that an archive comes to an end.
+const timeout = time.Minute
 
 // Part is one file of an archive.
 type Part struct {
@@ -49,7 +43,7 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 		var text bytes.Buffer
 		name := p.Name
 		ctx, cancel := context.WithTimeout(ctx, timeout)
-		if err := p.Write(ctx, limitedWriter{&text}); err != nil {
+		if err := p.Write(ctx, &text); err != nil {
 			missing = append(missing, p.Name)
 			name += ".error"
 			fmt.Fprintf(&text, "%v\n", err)
@@ -60,18 +54,6 @@ func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missin
 		}
 	}
 	return missing, files.Close()
-}
-
-type limitedWriter struct{ to *bytes.Buffer } // not embedded: it would be an io.ReaderFrom
-
-// Write implements [io.Writer].
-func (w limitedWriter) Write(p []byte) (int, error) {
-	room := maxBytes - w.to.Len()
-	if len(p) <= room {
-		return w.to.Write(p)
-	}
-	n, err := w.to.Write(p[:room])
-	return n, errors.Join(err, errTruncated)
 }
 
 // podExample is the command for a kube-vmap in a pod. It has no -t: a terminal would
