@@ -45,7 +45,7 @@ func (c PassiveChecks) ifOn() PassiveChecks {
 // the pool no longer has are forgotten, and all of a pool that no longer has PassiveChecksAvoid.
 type UnresponsiveEndpoints struct {
 	Key       Match            // of the pool
-	Endpoints []netip.AddrPort // the strongest evidence first
+	Endpoints []netip.AddrPort // those with the most witnesses first
 }
 
 func (u UnresponsiveEndpoints) target() overlayTarget {

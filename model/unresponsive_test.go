@@ -56,8 +56,8 @@ func TestReplacedEndpointIsForgotten(t *testing.T) {
 	})
 }
 
-// TestStrongestEvidenceFillsTheQuota has three of four endpoints unresponsive; two may be avoided.
-func TestStrongestEvidenceFillsTheQuota(t *testing.T) {
+// TestFirstUnresponsiveFillTheQuota has three of four endpoints unresponsive; two may be avoided.
+func TestFirstUnresponsiveFillTheQuota(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := avoiding(f, p, ready(1), ready(2), ready(3), ready(4))
 		pool := setUnresponsive(m, f, p, 4, 2, 1)

@@ -252,9 +252,9 @@ func (s *scene) metric(name string) (n int, err error) {
 	return n, err
 }
 
-// TestDeniedClientIsNoEvidence has a policy that permits only one of two pods, and drops the probes of
+// TestDeniedClientDoesNotCount has a policy that permits only one of two pods, and drops the probes of
 // the node.
-func TestDeniedClientIsNoEvidence(t *testing.T) {
+func TestDeniedClientDoesNotCount(t *testing.T) {
 	t.Parallel()
 	l, hosts := daemon.NewLab(t, 2, 2)
 	permitted, denied := hosts[0], hosts[1]
@@ -285,8 +285,8 @@ func TestDeniedClientIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestProhibitedProbesAreNoEvidence has a policy reject what comes from everyone, as firewalld does.
-func TestProhibitedProbesAreNoEvidence(t *testing.T) {
+// TestProhibitedProbesDoNotCount has a policy reject what comes from everyone, as firewalld does.
+func TestProhibitedProbesDoNotCount(t *testing.T) {
 	s := newScene(t, "--passive-health-checks=avoid")
 	stop := s.traffic()
 	s.awaitEach(s.servers[2])

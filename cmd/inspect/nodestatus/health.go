@@ -61,7 +61,7 @@ type Unresponsive struct {
 	Clients     int       `json:"clients,omitempty"`
 	Connections int       `json:"connections,omitempty"`
 	Probes      int       `json:"probes,omitempty"`
-	// Possibly means that it is not known, because probes are no evidence: none is known to reach
+	// Possibly means that it is not known, because probes do not count: none is known to reach
 	// the endpoint, or, if ProbesWorked, other endpoints do not reply to any either.
 	Possibly     bool   `json:"possibly,omitempty"`
 	ProbesWorked bool   `json:"probesWorked,omitempty"`

@@ -25,10 +25,11 @@ const (
 	probePeriod, longProbePeriod, longTime = time.Second, 5 * time.Second, time.Minute
 	// routinePeriod is after how long an endpoint in use is probed again.
 	routinePeriod = 10 * time.Minute
-	// maxMisses is in how many rounds in a row no control may reply before a verdict ends.
+	// maxMisses is in how many rounds in a row no control may reply before an unresponsive endpoint is
+	// released.
 	maxMisses = 3
-	// weakTime is how long a verdict may last without a witness of its own, or about an endpoint on
-	// another node if only endpoints on this node reply: policies never drop their probes.
+	// weakTime is how long an endpoint may be unresponsive without a witness of its own, or on another
+	// node if only endpoints on this node reply: policies never drop their probes.
 	weakTime = time.Minute
 	// possibleTime is for how long an endpoint is possibly unresponsive after the last connection
 	// of a witness without a reply.
@@ -69,8 +70,8 @@ type check struct {
 	began     time.Time // when the phase began
 
 	replied    time.Time // when a probe last had a reply; zero if probes are not known to reach it
-	distrusted bool      // until one has a reply again, a missing one is not evidence
-	overruled  int       // checks in a row that ended because a connection had a reply
+	stale      bool      // until one has a reply again, a missing one does not count
+	superseded int       // checks in a row that ended because a connection had a reply
 	routine    time.Time // when the next routine probe is due; zero for the first one, before all others
 	isControl  bool      // it is to be probed for the check of another endpoint
 	notBefore  time.Time // when it may be checked again
@@ -80,7 +81,7 @@ type check struct {
 	sent, unanswered int // probes of this phase, and those without a reply
 	// answered are the connections that had a reply in the last reading since the first probe had
 	// none, nil before; waiting are the connections of witnesses without a reply in all of these
-	// until the verdict.
+	// until the decision.
 	answered map[uint32]struct{}
 	waiting  []connection
 
@@ -109,7 +110,7 @@ func (c *check) begin(now time.Time) {
 	c.waiting, c.answered = nil, nil
 }
 
-// end ends a check without a verdict.
+// end ends a check without a result.
 func (c *check) end(now time.Time) {
 	c.enter(phaseIdle, now)
 	c.notBefore, c.in, c.answered = now.Add(backoff), nil, nil
@@ -118,8 +119,8 @@ func (c *check) end(now time.Time) {
 // mayBegin reports whether the endpoint may be checked now.
 func (c *check) mayBegin(now time.Time) bool { return c.phase == phaseIdle && !now.Before(c.notBefore) }
 
-// probesWork reports whether a missing reply is evidence.
-func (c *check) probesWork() bool { return !c.replied.IsZero() && !c.distrusted }
+// probesWork reports whether a missing reply counts.
+func (c *check) probesWork() bool { return !c.replied.IsZero() && !c.stale }
 
 // observe handles a reading: how many clients have connections without a reply, and how many of
 // these are witnesses. A connection of any client is a reason to probe, which harms nothing. If
@@ -171,7 +172,7 @@ func (c *check) probing(now time.Time) (wait time.Duration) {
 
 // reply handles a reply to a probe. It reports whether the endpoint was unresponsive.
 func (c *check) reply(now time.Time) (released bool) {
-	c.replied, c.distrusted, c.overruled, c.possible = now, false, 0, time.Time{}
+	c.replied, c.stale, c.superseded, c.possible = now, false, 0, time.Time{}
 	for _, p := range c.pools {
 		p.addReply(c.endpoint, now)
 	}
@@ -195,8 +196,8 @@ func (c *check) release(now time.Time) {
 	c.released, c.notBefore = now, now.Add(c.coolDown)
 }
 
-// noReply handles a probe without a reply. It reports whether a verdict ended: without a control,
-// nothing is known of the endpoint.
+// noReply handles a probe without a reply. It reports whether the endpoint was unresponsive and is
+// released: without a control, nothing is known of it.
 func (c *check) noReply(now, sent time.Time) (released bool) {
 	c.unanswered++
 	if c.phase == phaseIdle {
@@ -213,8 +214,8 @@ func (c *check) noReply(now, sent time.Time) (released bool) {
 	return false
 }
 
-// confirm ends a verdict if no control has replied in maxMisses rounds, or after weakTime. It reports
-// whether it did.
+// confirm releases an unresponsive endpoint if no control has replied in maxMisses rounds, or after
+// weakTime. It reports whether it did.
 func (c *check) confirm(now, sent time.Time) (released bool) {
 	in, local := c.controlled(sent.Add(-secondProbe)) // as addControls counts
 	switch {
@@ -224,7 +225,7 @@ func (c *check) confirm(now, sent time.Time) (released bool) {
 		c.misses++
 	}
 	old := now.Sub(c.began) >= weakTime
-	if c.distrusted = old && c.onlyLocal; !c.distrusted && c.misses < maxMisses && (!old || len(c.waiting) > 0) {
+	if c.stale = old && c.onlyLocal; !c.stale && c.misses < maxMisses && (!old || len(c.waiting) > 0) {
 		return false
 	}
 	c.possible, c.possibleIn, c.waited = now, c.in, now
@@ -283,12 +284,12 @@ func (c *check) hasNew(answered map[uint32]struct{}) bool {
 	return false
 }
 
-// acquit ends a verdict if a connection has had a reply since. Until a probe has one, probes
-// are not evidence.
-func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bool) {
+// releaseIfReplied releases an unresponsive endpoint if a connection has had a reply since. Until a
+// probe has one, probes do not count.
+func (c *check) releaseIfReplied(now time.Time, answered map[uint32]struct{}) (released bool) {
 	if released = c.hasNew(answered); released {
 		c.release(now)
-		c.distrusted, c.routine, c.possible = true, now, time.Time{}
+		c.stale, c.routine, c.possible = true, now, time.Time{}
 	} else {
 		c.answered = answered
 	}
@@ -301,7 +302,7 @@ func (c *check) acquit(now time.Time, answered map[uint32]struct{}) (released bo
 func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32, near bool) bool {
 	if c.hasNew(answered) {
 		c.possible = time.Time{}
-		if c.overruled++; c.overruled > 1 {
+		if c.superseded++; c.superseded > 1 {
 			c.replied = time.Time{} // connections reach it, probes do not
 		}
 		c.end(now)
@@ -313,7 +314,7 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32
 		in, c.onlyLocal = c.controlled(c.began)
 	}
 	if len(in) == 0 {
-		c.suspect(now)
+		c.setPossible(now)
 		return false
 	}
 	c.enter(phaseUnresponsive, now)
@@ -323,9 +324,9 @@ func (c *check) decide(now time.Time, answered map[uint32]struct{}, ids []uint32
 	return true
 }
 
-// suspect makes the endpoint possibly unresponsive where witnesses get no reply: two of them, or one
-// if probes worked before.
-func (c *check) suspect(now time.Time) {
+// setPossible makes the endpoint possibly unresponsive where witnesses get no reply: two of them, or
+// one if probes worked before.
+func (c *check) setPossible(now time.Time) {
 	needed := 2
 	if !c.replied.IsZero() {
 		needed = 1

@@ -169,7 +169,7 @@ func (s *checks) decide(r *reading) (changed []*check) {
 		switch {
 		case answered == nil:
 		case c.phase == phaseUnresponsive:
-			if c.acquit(r.at, answered) {
+			if c.releaseIfReplied(r.at, answered) {
 				changed = append(changed, c)
 				s.update(c)
 			}

@@ -14,7 +14,7 @@
 //	         sync.Loop --Follow--> pools (pools.go)                     probe.go           v
 //	                                                              (half-open TCP)     sets, shares
 //
-// # Evidence
+// # Observations
 //
 // Anybody can make a connection without a reply, and most network policies drop packets from a
 // node. So something only counts if it is known to have worked:
@@ -41,8 +41,8 @@
 //
 // # What follows
 //
-// Package model decides which endpoints are avoided: the strongest evidence first, never more than
-// a part of a Service's endpoints, and never the last one. An unresponsive endpoint is probed
+// Package model decides which endpoints are avoided: those with the most witnesses first, never more
+// than a part of a Service's endpoints, and never the last one. An unresponsive endpoint is probed
 // every second, after a minute every five. A reply to a probe or a connection releases it. It then
 // stays in use for five seconds, which double up to a minute while it flaps.
 //

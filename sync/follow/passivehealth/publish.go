@@ -24,7 +24,7 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	var out []model.Overlay
 	all = slices.SortedFunc(slices.Values(all), func(a, b *pool) int { return a.key.Compare(b.key) })
 	for _, p := range slices.Compact(all) {
-		next := byEvidence(unresponsive[p])
+		next := mostWitnessesFirst(unresponsive[p])
 		if slices.Equal(next, p.sent) && !p.lost {
 			continue
 		}
@@ -37,9 +37,9 @@ func (t *Tracker) publish(ctx context.Context, all []*pool) {
 	sync.SendOverlays(ctx, t.Overlays, out)
 }
 
-// byEvidence returns the endpoints of checks, the strongest evidence first: where most witnesses
-// had no reply when it was decided, then the oldest.
-func byEvidence(list []*check) (out []netip.AddrPort) {
+// mostWitnessesFirst returns the endpoints of checks, first those with the most witnesses without a
+// reply when it was decided, then the oldest.
+func mostWitnessesFirst(list []*check) (out []netip.AddrPort) {
 	slices.SortFunc(list, func(a, b *check) int {
 		return cmp.Or(-cmp.Compare(len(a.waiting), len(b.waiting)), a.began.Compare(b.began), a.addr.Compare(b.addr))
 	})

@@ -111,7 +111,7 @@ func (t *Tracker) reportChange(c *check, was phase) {
 		t.notify(t.notices, c, c.pools, ReasonResponsive, note).Info("endpoint responsive")
 	case was == phaseUnresponsive:
 		note := "whether " + endpoint + " is unresponsive is no longer known: probes of node " + t.NodeName +
-			" are no evidence"
+			" do not count"
 		t.notify(t.notices, c, c.possibleIn, ReasonUnknown, note).Info("endpoint no longer known to be unresponsive")
 	default:
 		t.notify(t.quiet, c, c.possibleIn, "", "").Info("endpoint possibly unresponsive",
