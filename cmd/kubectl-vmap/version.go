@@ -17,7 +17,7 @@ func versionCommand(f *cluster.Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this program and of kube-vmap on the nodes",
-		Long: `Print the version of this program and those of kube-vmap on the nodes, each with the
+		Long: `Print the versions of this program and of kube-vmap on the nodes, each with the
 nodes that run it if there are several. Nodes that do not answer are named.
 
 The exit code is 1 if a node did not answer.`,

@@ -26,13 +26,13 @@ type Config struct {
 	CNIConfig string
 }
 
-// A Node is what was seen of a node. Network objects are those of the network namespace of
+// A Node is what was seen of a node. Network objects are in the network namespace of
 // the calling thread.
 type Node struct {
-	// Tables are those of nf_tables and of iptables-legacy.
+	// Tables are in nf_tables and iptables-legacy.
 	Tables    []dump.Table
 	Processes []Process
-	// Nested reports whether the node is a container itself, so that processes of the machine
+	// Nested reports whether the node is a container itself, so processes of the machine
 	// around it are not visible.
 	Nested bool
 	// Ports are the TCP ports on which another process listens, of those that signs name.
@@ -63,8 +63,8 @@ type Process struct {
 	// Name is the command's name, of which the kernel keeps 15 bytes.
 	Name string
 	// Here is true if it is in our network namespace; Elsewhere is true if it is in another
-	// one, that of a pod or of another node on the same machine. That of a process with more
-	// capabilities than ours is not visible: then both are false.
+	// one, of a pod or of another node on the same machine. The namespace of a process with
+	// more capabilities than ours is not visible: then both are false.
 	Here, Elsewhere bool
 }
 
@@ -117,12 +117,12 @@ func (n *Node) Blind() error {
 	return nil
 }
 
-// errOwnProcesses means that the processes may be those of a container only.
+// errOwnProcesses means that the processes may be a container's only.
 var errOwnProcesses = errors.New("no kubelet or container runtime is among the visible ones: " +
-	"those of the node may not be visible (set hostPID in a pod)")
+	"the node's may not be visible (set hostPID in a pod)")
 
 // starters are programs that start the containers of a node, by the beginnings of their names.
-// Their PID namespace has those of all pods within, so what sees one of them sees all.
+// Their PID namespace contains the ones of all pods, so what sees one of them sees all.
 var starters = []string{"kubelet", "kubelite", "k3s-", "containerd", "crio", "conmon", "dockerd"}
 
 func startsContainers(p Process) bool {
@@ -141,7 +141,7 @@ func isKernel(p Process) bool { return p.PID == 2 && p.Name == "kthreadd" }
 
 // ReadProcesses returns the processes that a proc file system shows, with an error if these may
 // not be all of the node. A node that is a container itself, as in kind, has a PID namespace
-// within that of the machine. One that ends meanwhile is skipped.
+// within the machine's. One that ends meanwhile is skipped.
 func ReadProcesses(proc string) (all []Process, err error) {
 	folders, err := os.ReadDir(proc)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package diff compares rule sets and prints them as nft text: the one that the
-// running kube-vmap wants, the one that a folder of manifests leads to, and the one
+// running kube-vmap wants, the one of a folder of manifests, and the one
 // that the kernel holds.
 //
 //	command           wanted                        held

@@ -24,12 +24,12 @@ func NewRenderCommand() *cobra.Command {
 		Use:   "render [--manifests DIR | --kernel] [FLAGS]",
 		Short: "Print a rule set as nft text",
 		Long: `Print the rule set that the running kube-vmap wants, as text for "nft -f"; or, with
---manifests, the one that a folder of manifests and the proxy's flags lead to. Objects
+--manifests, the one for a folder of manifests and the proxy's flags. Objects
 that cannot be programmed are skipped and printed on stderr; the exit code is then 1.
 Flags that do not shape the rule set have no effect.
 
 With --kernel, print what the kernel holds. Rules are recognised by comparing them with
-those of the running kube-vmap or, without one, with those that the flags lead to.`,
+the rules of the running kube-vmap or, without one, with the rules for the flags.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := ReadOnlyConfig(flags)
@@ -139,8 +139,8 @@ func WriteKernel(ctx context.Context, loop *sync.Loop, w io.Writer) error {
 	return writeKernel(rules.Config(), w)
 }
 
-// writeKernel writes what the kernel holds, with the names of the rules that a
-// configuration leads to.
+// writeKernel writes what the kernel holds, with the names of the rules for a
+// configuration.
 func writeKernel(rules nft.Config, w io.Writer) error {
 	return node.WithKernel(func(k *kernel.Kernel) error {
 		tables, err := k.Read()

@@ -104,7 +104,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 					"hints assign it to other zones: " + other.String() + " (spec.trafficDistribution: PreferSameZone)",
 					"1 of 3 endpoints answers with a reset, 2 times within the observation: no program listens on port 8081 there",
 					"(spec.ports[].targetPort)", "each client keeps its endpoint for 1m0s after its last new connection (spec.sessionAffinity: ClientIP)",
-					"open connections, 4, to endpoints that get no new ones any more: 10.244.1.8:8080",
+					"open connections, 4, to endpoints that get no new ones: 10.244.1.8:8080",
 				}},
 				{"an endpoint is avoided", asked(f, p, 80, delivered, "shop/web:http"), func(d *nodestatus.Document) {
 					e := &d.Services[0].Ports[0].Endpoints[1]

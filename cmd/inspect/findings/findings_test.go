@@ -67,7 +67,7 @@ func address(f model.Family, net byte, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, net, 0, byte(n + 1)})
 }
 
-// events returns the objects. Each endpoint has a slice of its own, so that it can have a
+// events returns the objects. Each endpoint has a slice of its own, so it can have a
 // weight.
 func (w *world) events() (out []sync.Event) {
 	s := w.service
@@ -172,7 +172,7 @@ func TestFindings(t *testing.T) {
 		},
 		"one is not ready":          {func(w *world) { ready(w, false, false, false, 1) }, []want{{notice, "NotReady", podReady, "1 of 3 endpoints is not ready: 10.244.0.2:8080"}}},
 		"one is not ready, by hand": {func(w *world) { ready(w, false, false, false, 1); w.slice.Managed = false }, []want{{notice, "NotReady", "endpoints[].conditions of the EndpointSlice", "1 of 3"}}},
-		"none is ready":             {func(w *world) { ready(w, false, false, false, 0, 1, 2) }, []want{{problem, "NotReady", podReady, "3 of 3 endpoints are not ready, so that every connection is refused"}}},
+		"none is ready":             {func(w *world) { ready(w, false, false, false, 0, 1, 2) }, []want{{problem, "NotReady", podReady, "3 of 3 endpoints are not ready, so every connection is refused"}}},
 		"only terminating ones serve": {func(w *world) {
 			ready(w, false, false, false, 0)
 			ready(w, false, true, true, 1, 2)
@@ -184,12 +184,12 @@ func TestFindings(t *testing.T) {
 		}, []want{{problem, "Fallback", "metadata.deletionTimestamp of the pod", "terminating ones serve: 10.244.0.1:8080"}}},
 		"all are being deleted": {func(w *world) {
 			ready(w, false, false, true, 0, 1, 2)
-		}, []want{{problem, "NotReady", "metadata.deletionTimestamp of the pod", "3 of 3 endpoints are not ready, so that every connection is refused"}}},
+		}, []want{{problem, "NotReady", "metadata.deletionTimestamp of the pod", "3 of 3 endpoints are not ready, so every connection is refused"}}},
 		"only one of this node terminates": {func(w *world) {
 			w.service.ExternalPolicy = model.PolicyLocal
 			ready(w, false, true, true, 0)
 		}, []want{
-			{notice, "Fallback", "metadata.deletionTimestamp of the pod", "no endpoint of this node is ready, so that terminating ones serve where the policy is Local: 10.244.0.1"},
+			{notice, "Fallback", "metadata.deletionTimestamp of the pod", "no endpoint of this node is ready, so terminating ones serve where the policy is Local: 10.244.0.1"},
 			{notice, "LocalPolicy", "spec.externalTrafficPolicy: Local", "1 of 3"},
 		}},
 		"one of this node is not ready": {func(w *world) {
@@ -205,7 +205,7 @@ func TestFindings(t *testing.T) {
 		},
 		"endpoints of one family": {
 			func(w *world) { w.oneFamily() },
-			[]want{{problem, "NoEndpoints", "spec.selector", "no IPv6 endpoint in any EndpointSlice, so that every IPv6 connection is refused: the selector matches no pod with an IPv6 address"}},
+			[]want{{problem, "NoEndpoints", "spec.selector", "no IPv6 endpoint in any EndpointSlice, so every IPv6 connection is refused: the selector matches no pod with an IPv6 address"}},
 		},
 		"published although not ready": {
 			func(w *world) { ready(w, true, false, false, 2) },
@@ -214,7 +214,7 @@ func TestFindings(t *testing.T) {
 		"drained": {func(w *world) { w.slice.Drained = true }, []want{{notice, "Drained", weight, "1 of 3 endpoints has weight 0: 10.244.0.1"}}},
 		"drained, the only one": {
 			func(w *world) { w.slice.Drained, w.endpoints = true, w.endpoints[:1] },
-			[]want{{problem, "Drained", weight, "the only endpoint has weight 0, so that every connection is refused"}},
+			[]want{{problem, "Drained", weight, "the only endpoint has weight 0, so every connection is refused"}},
 		},
 		"held": {
 			func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil },
@@ -379,7 +379,7 @@ func TestFindings(t *testing.T) {
 					p.Endpoints = append(p.Endpoints, nodestatus.Endpoint{Address: "10.244.0.9", Port: 8080, Reason: nodestatus.ReasonGone, Traffic: nodestatus.Traffic{Active: 1}})
 				}
 			}
-		}, []want{{notice, "Stale", "", "open connections, 6, to endpoints that get no new ones any more: 10.244.0.9:8080"}}},
+		}, []want{{notice, "Stale", "", "open connections, 6, to endpoints that get no new ones: 10.244.0.9:8080"}}},
 	} {
 		w := newWorld()
 		test.change(w)
@@ -549,7 +549,7 @@ func TestProblemOfOnePortNamesItsOwnEndpoints(t *testing.T) {
 	for range 2 {
 		slices.Reverse(ports)
 		got := findings.Of(&nodestatus.Document{Source: nodestatus.FromDaemon, Services: []nodestatus.Service{{Namespace: "shop", Name: "web", Ports: ports}}})
-		if len(got) != 2 || got[0].Sentence() != "the only endpoint is not ready, so that every connection is refused: 10.244.0.1:8080" ||
+		if len(got) != 2 || got[0].Sentence() != "the only endpoint is not ready, so every connection is refused: 10.244.0.1:8080" ||
 			got[1].Sentence() != "2 of 3 endpoints are not ready: 10.244.0.2:8080, 10.244.0.3:8080" {
 			t.Errorf("%+v", got)
 		}
@@ -613,8 +613,8 @@ func TestFailureOfOneFamilyNamesIt(t *testing.T) {
 		frontend nodestatus.Frontend
 		reason   model.Reason
 	}{
-		"the only endpoint is not ready, so that every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonNotReady},
-		"the only endpoint has weight 0, so that every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonDrained},
+		"the only endpoint is not ready, so every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonNotReady},
+		"the only endpoint has weight 0, so every IPv6 connection is refused: [fd00::1]:80": {rejects, model.ReasonDrained},
 		"IPv6 connections of clients on this node are dropped: the only endpoint that serves is on another node": {
 			nodestatus.Frontend{Verdict: nodestatus.VerdictDrop, Policy: "Local", Kind: "ClusterIP"}, model.ReasonNotLocal,
 		},

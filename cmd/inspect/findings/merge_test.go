@@ -70,7 +70,7 @@ func TestUnresponsiveEndpointsAreMergedEach(t *testing.T) {
 	}
 }
 
-// TestTakeoversOfNodesAreOneFindingEach has 500 nodes beside another proxy and one in its
+// TestTakeoversOfNodesAreOneFindingEach has 500 nodes with another proxy and one in its
 // probation, each of whose health has it, too.
 func TestTakeoversOfNodesAreOneFindingEach(t *testing.T) {
 	var m findings.Merger

@@ -55,8 +55,8 @@ Notice: 2 objects cannot be used, wholly or in part
 Notice: other Services hold 3 of the addresses and ports of Services`},
 		{"tables", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Tables[0].State, h.Tables[1].State = nodestatus.TableOpen, nodestatus.TableDormant
-		}, `Problem: the table of IPv6 is disabled by another program, so that no packet reaches it
-Notice: the table of IPv4 has no owner, so that other programs can change it`},
+		}, `Problem: the table of IPv6 is disabled by another program, so no packet reaches it
+Notice: the table of IPv4 has no owner, so other programs can change it`},
 		{"tables without protection", func(_ *nodestatus.Document, h *nodestatus.Health) {
 			h.Protect, h.Tables[0].State, h.Tables[1].State = false, nodestatus.TableOpen, nodestatus.TableMissing
 		}, `Problem: the table of IPv6 is missing`},

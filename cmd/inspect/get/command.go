@@ -85,14 +85,14 @@ func help() string {
                    with MaxPercent or LastEndpoint if that is why it is not Avoided,
                    (possibly unresponsive), a terminating (fallback) or, with
                    --observe, one that (refuses) with a reset or is (silent).
-                   With -o wide, FIELD is the field of an object that leads to the
+                   With -o wide, FIELD is the field of an object that causes the
                    REASON. SHARE is the part of new connections.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject, Drop or Hold without an endpoint.
 
 CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
-recent packets), FAST-PATH those of them whose packets pass no rules (--fast-path).
+recent packets), FAST-PATH open ones whose packets pass no rules (--fast-path).
 Headless and ExternalName Services need no proxy, and are not shown.
 
 Endpoints and frontends are named by their Service or by their address, with or

@@ -120,22 +120,22 @@ var reasons = []reason{
 	row(ReasonUnread, problem, "something could not be read from the kernel", "",
 		func(s *sentence) string { return "the kernel cannot be read: " + s.Message }),
 	row(ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", "", nil),
-	row(ReasonNotCounted, mostlyProblem, "connections are not counted, so that resets are not known; the exit code is 2",
+	row(ReasonNotCounted, mostlyProblem, "connections are not counted, so resets are not known; the exit code is 2",
 		"", func(s *sentence) string {
 			if s.Kind == KindShare {
 				return "its namespace has more than its share of the connection counters: connections are not counted for " +
 					"ten minutes, nor resets observed"
 			}
-			return "the counters of " + s.family() + "connections are full: those of further pairs of address " +
+			return "the counters of " + s.family() + "connections are full: further pairs of address " +
 				"and endpoint are not counted, nor resets observed"
 		}),
-	row(ReasonFallback, mostlyProblem, "no endpoint is ready, so that terminating ones serve; a notice if on one node",
+	row(ReasonFallback, mostlyProblem, "no endpoint is ready, so terminating ones serve; a notice if on one node",
 		"", func(s *sentence) string {
 			if !s.IsProblem() { // of endpoints on this node, while others are ready
-				return "no endpoint of " + s.node() + " is ready, so that terminating ones serve where the policy is Local" +
+				return "no endpoint of " + s.node() + " is ready, so terminating ones serve where the policy is Local" +
 					s.named()
 			}
-			return "no endpoint that may be used is ready, so that terminating ones serve" + s.named()
+			return "no endpoint that may be used is ready, so terminating ones serve" + s.named()
 		}),
 	row(ReasonSilent, mostlyProblem, "an endpoint does not answer; a notice over UDP, where that may be right",
 		"", func(s *sentence) string {
@@ -148,7 +148,7 @@ var reasons = []reason{
 			return text + s.counted(", 1 connection waiting", ", %d connections waiting") +
 				": the pod or its node is gone, or a network policy or firewall drops" + s.named()
 		}),
-	row(ReasonLocalPolicy, notice, "a policy is Local, so that endpoints on other nodes are not used",
+	row(ReasonLocalPolicy, notice, "a policy is Local, so endpoints on other nodes are not used",
 		"", func(s *sentence) string {
 			if s.Field == FieldInternalLocal {
 				return fmt.Sprintf("clients on %s get only the endpoints of their node: %d of %d", s.node(), s.Hit, s.All)
@@ -178,7 +178,7 @@ var reasons = []reason{
 			time.Duration(s.Seconds)*time.Second)
 	}),
 	row(ReasonScheduler, notice, "endpoints are not chosen at random", "", func(s *sentence) string {
-		text := "each client gets the endpoint that its address leads to"
+		text := "each client gets the endpoint that its address maps to"
 		if s.Kind == model.SchedulerLeastConnections.String() {
 			text = "endpoints with fewer connections get more new ones"
 		}
@@ -218,7 +218,7 @@ var reasons = []reason{
 				" is known to reach it, so whether it is unresponsive is not known"
 		}),
 	row(ReasonStale, notice, "endpoints have connections, but serve no more", "", func(s *sentence) string {
-		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones any more" + s.named()
+		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones" + s.named()
 	}),
 
 	row(ReasonSyncFails, problem, "", "", func(s *sentence) string {
@@ -316,8 +316,8 @@ func ReasonsHelp() string {
 }
 
 var tableStates = map[string]string{
-	TableForeign: "belongs to another program, so that nothing can be changed",
-	TableDormant: "is disabled by another program, so that no packet reaches it",
+	TableForeign: "belongs to another program, so nothing can be changed",
+	TableDormant: "is disabled by another program, so no packet reaches it",
 	TableMissing: "is missing",
-	TableOpen:    "has no owner, so that other programs can change it",
+	TableOpen:    "has no owner, so other programs can change it",
 }

@@ -14,11 +14,11 @@ import (
 type Finding struct {
 	Severity string `json:"severity"` // [SeverityProblem] or [SeverityNotice]
 	// Object is "Service shop/web", "EndpointSlice shop/web-x7b2f" or "Node worker-1".
-	// Namespace and Name are those of a Service.
+	// Namespace and Name name a Service.
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Reason is one of the constants here, or that of a problem in the document; Kind
+	// Reason is one of the constants here, or the reason of a problem in the document; Kind
 	// distinguishes findings with one reason and several sentences.
 	Reason string `json:"reason"`
 	Kind   string `json:"kind,omitempty"`
@@ -26,7 +26,7 @@ type Finding struct {
 	// object, unless it names another one. It is empty if it is not known.
 	Field string `json:"field,omitempty"`
 	// Ports are the Service's ports concerned, as "http/TCP", or "TCP" without a name,
-	// Frontends their addresses and ports, Endpoints those of endpoints; at most 20 each.
+	// Frontends their addresses and ports, Endpoints its endpoints'; at most 20 each.
 	Ports     []string `json:"ports,omitempty"`
 	Families  []string `json:"families,omitempty"`
 	Frontends []string `json:"frontends,omitempty"`
@@ -50,8 +50,8 @@ func (f *Finding) SentenceAt(node string) string {
 	return words
 }
 
-// SentenceOf returns the words about a finding of nodes, and whether they name these. Those of an
-// older program, or about a reason of a newer one, are its text.
+// SentenceOf returns the words about a finding of nodes, and whether they name these. For an
+// older program, or a reason of a newer one, they are its text.
 func (f *Finding) SentenceOf(nodes string) (words string, placed bool) {
 	s := &sentence{Finding: f, where: nodes}
 	words, name := cmp.Or(f.Text, f.Message), f.Reason
@@ -126,11 +126,11 @@ func (s *sentence) refused() string {
 	if !s.IsProblem() {
 		return ""
 	}
-	return ", so that every " + s.family() + "connection is refused"
+	return ", so every " + s.family() + "connection is refused"
 }
 
 func (s *sentence) noEndpoint() string {
-	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so that every %[1]sconnection is refused: ", s.family())
+	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so every %[1]sconnection is refused: ", s.family())
 }
 
 func (s *sentence) endpoint() string {

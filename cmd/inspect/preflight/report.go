@@ -9,7 +9,7 @@
 //	      v
 //	[Report]: an [Item] for each, with a verdict
 //
-// A check that lacks a privilege gives an item with the verdict unknown, so that an
+// A check that lacks a privilege gives an item with the verdict unknown, so an
 // incomplete report never looks complete.
 package preflight
 
@@ -32,8 +32,8 @@ import (
 	"kube-vmap/nft/kernel/socket"
 )
 
-// Unknown is the verdict on what could not be checked; the others are those of package
-// components.
+// Unknown is the verdict on what could not be checked; the others are in package
+// programs.
 const Unknown programs.Verdict = "unknown"
 
 // order has the verdicts from the best to the worst. A report has the worst one of its items.
@@ -49,7 +49,7 @@ type Report struct {
 
 // An Item is one check, or one component that is on the node.
 type Item struct {
-	// Name is that of the check; Component is the ID of a component.
+	// Name is the name of the check; Component is the ID of a component.
 	Name      string           `json:"name"`
 	Component string           `json:"component,omitempty"`
 	Verdict   programs.Verdict `json:"verdict"`
@@ -88,12 +88,12 @@ type Config struct {
 	Node programs.Config
 }
 
-// Run checks the node. Network objects are those of the network namespace of the calling
+// Run checks the node. Network objects are in the network namespace of the calling
 // thread.
 func Run(ctx context.Context, c Config) *Report {
 	n := &node{Node: programs.Read(c.Node), proc: cmp.Or(c.Node.Proc, "/proc")}
 	if n.isRunning() {
-		n.Ports = nil // those of a proxy's servers are our own
+		n.Ports = nil // a proxy's servers are our own
 	}
 	n.check(ctx, c.Kubeconfig)
 	for _, u := range n.Unseen {
@@ -152,7 +152,7 @@ func (n *node) components() {
 	}
 	if n.Nested {
 		n.add(item("processes", "the node is a container itself: programs of the machine around it are not visible",
-			"those of this node"), nil)
+			"this node's"), nil)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 func (f *Flags) addGeneral(s flagSection) {
 	s.add(&f.file, "config", "",
 		"`file` with a KubeProxyConfiguration; flags for its fields are then ignored, "+
-			"except --hostname-override and those of logging")
+			"except --hostname-override and flags of logging")
 	s.add(&f.options.Manifests, "manifests", extension,
 		"folder or file (`path`) with Services, EndpointSlices, ServiceCIDRs and Nodes as YAML or JSON, "+
 			"read and watched instead of the API server")
@@ -18,7 +18,7 @@ func (f *Flags) addGeneral(s flagSection) {
 		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN "+
 			"alone")
 	s.add(&f.options.Cleanup, "cleanup", "",
-		"remove all rules of kube-vmap, resume those of kube-proxy that are suspended, and exit")
+		"remove all rules of kube-vmap, resume rules of kube-proxy that are suspended, and exit")
 }
 
 func (f *Flags) addKubernetes(s flagSection) {
@@ -63,13 +63,13 @@ func (f *Flags) addTraffic(s flagSection) {
 		"drop TCP packets from endpoints that connection tracking calls invalid, which could make clients reset "+
 			"the connection. Always on before Linux 6.1, unless --conntrack-tcp-be-liberal is set")
 	s.add(&f.options.ProtectTables, "protect-tables", extension,
-		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can "+
+		"make the tables belong to this process if the kernel supports it (Linux 6.9), so no other program can "+
 			"change them, not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
 	s.add(&f.options.CountConnections, "count-connections", extension,
 		"count the connections of each Service address and endpoint in the kernel")
 	s.add(&f.options.FastPath, "fast-path", extension,
 		"let packets of established TCP and UDP connections to Services bypass routing, connection tracking and all rules "+
-			"of the node by a flowtable of nf_tables. It stays off beside programs whose rules may "+
+			"of the node by a flowtable of nf_tables. It stays off with programs whose rules may "+
 			"have to see every packet, and where the kernel has none")
 	s.add(&f.options.FastPathAfter, "fast-path-after", extension,
 		"`packets` of a connection, in both directions together, after which it takes the --fast-path")
@@ -189,7 +189,7 @@ func (f *Flags) addOtherModes(s flagSection) {
 		"no effect except in the cleanup after kube-proxy: `ranges` whose IPVS virtual servers are kept")
 }
 
-// addUnused adds flags that are accepted so that a kube-proxy command line works.
+// addUnused adds flags that are accepted only for kube-proxy's command lines.
 func (f *Flags) addUnused(s flagSection) {
 	p := &f.proxy
 	s.add(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no effect: for IPVS")

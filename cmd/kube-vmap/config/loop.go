@@ -116,7 +116,7 @@ var loopback = [len(model.Families)]netip.Addr{
 }
 
 // expand returns the ranges of an item of nodePortAddresses. primary has none: its
-// addresses are those of the Node object.
+// addresses are in the Node object.
 func expand(item string) []netip.Prefix {
 	switch item {
 	case all:
@@ -197,7 +197,7 @@ func (c *Config) localhostRemedy(f model.Family) string {
 	if !c.Feature(localhostGate) {
 		return fmt.Sprintf("the feature gate %s is disabled", localhostGate)
 	}
-	return fmt.Sprintf("of loopback addresses, only those of TCP on %s can", loopback[f])
+	return fmt.Sprintf("of loopback addresses, only NodePorts of TCP on %s can", loopback[f])
 }
 
 // iptablesLocalhost returns a warning if kube-proxy in mode iptables serves NodePorts on
@@ -209,6 +209,6 @@ func (c *Config) iptablesLocalhost() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: NodePorts do not answer on %s; in that mode of kube-proxy they do, "+
-		"as those of TCP do here with the word localhost in %s", c.name("mode"), loopback[model.IPv4],
+		"as NodePorts of TCP do here with the word localhost in %s", c.name("mode"), loopback[model.IPv4],
 		c.name("nodePortAddresses"))}
 }

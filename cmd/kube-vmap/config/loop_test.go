@@ -143,7 +143,7 @@ func TestBindAddressIsThePrimaryAddressUnlessUnspecified(t *testing.T) {
 
 func TestUnexpectedNodePortAddressesAreAWarning(t *testing.T) {
 	const (
-		loopback = "do not answer on 127.0.0.2/32; of loopback addresses, only those of TCP on 127.0.0.1 can"
+		loopback = "do not answer on 127.0.0.2/32; of loopback addresses, only NodePorts of TCP on 127.0.0.1 can"
 		open4    = "nodePortAddresses: has no range of family IPv4"
 		open6    = "nodePortAddresses: has no range of family IPv6"
 	)

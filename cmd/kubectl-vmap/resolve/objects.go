@@ -71,7 +71,7 @@ func podObject(p *corev1.Pod) (Object, error) {
 	}
 	if p.Spec.HostNetwork {
 		o.Notes = append(o.Notes, fmt.Sprintf("%s uses the network of its node (spec.hostNetwork: true), so its packets "+
-			"are those of node %s", o, o.Node))
+			"are node %s's", o, o.Node))
 	}
 	return o, nil
 }
@@ -124,7 +124,7 @@ func podPorts(p *corev1.Pod) (ports []Port) {
 }
 
 // podOf returns a pod of a workload, and which one it is. A ready one is preferred; the
-// first by name, so that the same command has the same answer.
+// first by name, so the same command has the same answer.
 func (r *Resolver) podOf(ctx context.Context, ref reference.Reference) (*corev1.Pod, string, error) {
 	s, err := r.selector(ctx, ref)
 	if err := explainError(ref.Kind, ref.Namespace, ref.Name, err); err != nil {
