@@ -258,7 +258,7 @@ func TestPreflightSeesTheNodeReadOnly(t *testing.T) {
 	}
 }
 
-// containers returns those of our image in all DaemonSets.
+// containers returns the containers of our image in all DaemonSets.
 func containers(t *testing.T) []corev1.Container {
 	t.Helper()
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")

@@ -20,11 +20,11 @@ func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 		selector        *metav1.LabelSelector
 		takes, takesNot []labels.Set
 	}{
-		"kube-vmap's":                     {ds.Spec.Selector, []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
-		"cleanup's":                       {cleanup.Spec.Selector, []labels.Set{theirs}, []labels.Set{kubeProxyLabels, ours}},
-		"what kube-vmap keeps clear of":   {awayFrom(t, ds), []labels.Set{kubeProxyLabels}, []labels.Set{ours, theirs}},
-		"what cleanup keeps clear of":     {awayFrom(t, cleanup), []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
-		"that of those who look for both": {&metav1.LabelSelector{MatchLabels: kubeProxyLabels}, []labels.Set{kubeProxyLabels, ours}, []labels.Set{theirs}},
+		"kube-vmap's":                   {ds.Spec.Selector, []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
+		"cleanup's":                     {cleanup.Spec.Selector, []labels.Set{theirs}, []labels.Set{kubeProxyLabels, ours}},
+		"what kube-vmap keeps clear of": {awayFrom(t, ds), []labels.Set{kubeProxyLabels}, []labels.Set{ours, theirs}},
+		"what cleanup keeps clear of":   {awayFrom(t, cleanup), []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
+		"the selector for both":         {&metav1.LabelSelector{MatchLabels: kubeProxyLabels}, []labels.Set{kubeProxyLabels, ours}, []labels.Set{theirs}},
 	} {
 		selector, err := metav1.LabelSelectorAsSelector(c.selector)
 		must(t, err)

@@ -37,7 +37,7 @@ func (p *proxy) flowKernel(m *metrics.Metrics) flows.Kernel {
 }
 
 // trackedFlows disables the fast path where the kernel does not delete connections that are on
-// it: they would keep a removed endpoint. They leave the fast path with its table, so that the
+// it: they would keep a removed endpoint. They leave the fast path with its table, so the
 // next try succeeds.
 type trackedFlows struct {
 	flows.Kernel

@@ -25,7 +25,7 @@ func newLogger(c *config.Config, w io.Writer, ring *logRing) (*slog.Logger, *slo
 	return slog.New(ring.handler(handler)), level
 }
 
-// logLevel returns the level for a -v. klog's V(n) is slog's level -n, so that 2 logs a
+// logLevel returns the level for a -v. klog's V(n) is slog's level -n, so 2 logs a
 // line for each batch and 4 its content.
 func logLevel(verbosity int) slog.Level { return slog.LevelInfo - slog.Level(max(verbosity, 0)) }
 
@@ -47,7 +47,7 @@ func roundLevel(groups []string, a slog.Attr) slog.Attr {
 const maxLines = 200
 
 // A logRing keeps the last lines of a log in memory, for the status socket and kube-vmap bundle.
-// Warnings and errors are kept apart, so that no other lines displace them. It is safe for
+// Warnings and errors are kept apart, so no other lines displace them. It is safe for
 // concurrent use.
 type logRing struct{ warnings, all ring }
 

@@ -138,7 +138,7 @@ func networkState() *nodestatus.Network {
 	return &nodestatus.Network{Tracked: int(tracked), TrackedMax: int(most)}
 }
 
-// healthPorts returns the health check ports that load balancers use: that of a Service with one, and
+// healthPorts returns the health check ports that load balancers use: a Service's if one has it, and
 // if any Service is balanced, the proxy's own.
 func (p *proxy) healthPorts(balanced bool) (ports []uint16) {
 	if port := p.checks.Port(); port != 0 {

@@ -46,7 +46,7 @@ type proxy struct {
 	takeover *takeover.Takeover
 	checks   *healthcheck.Servers
 	paths    *pathChecker
-	// tasks run beside the loop. Reports add what they know to the health, and problems are those of
+	// tasks run alongside the loop. Reports add what they know to the health, and problems are about
 	// objects.
 	tasks    []func(context.Context) error
 	reports  []func(*nodestatus.Health)

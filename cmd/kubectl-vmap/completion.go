@@ -18,7 +18,7 @@ import (
 
 // Commands and flags are completed by cobra; these are the names of objects, which come from
 // the API server, in a short time or not at all. The script by which kubectl requests them
-// (k8s.io/kubectl/pkg/cmd/plugin_completion.go) is beside this file:
+// (k8s.io/kubectl/pkg/cmd/plugin_completion.go) is next to this file:
 //
 //	shell --> kubectl __complete vmap ... --> kubectl_complete-vmap --> kubectl-vmap __complete ...
 type completer struct{ flags *cluster.Flags }

@@ -9,7 +9,7 @@
 //	listening ports     /proc/PID/net/tcp  |   its modes                    evidence
 //	CNI configuration   /etc/cni/net.d     |
 //
-// known.yaml is the one table of programs: what they leave, whether kube-vmap works beside them,
+// known.yaml is the one table of programs: what they leave, whether kube-vmap works with them,
 // whether they have to see every packet, and their rows in docs/compatibility.md. A component
 // counts as there if one of its signs is. One that was uninstalled may have left signs, so a
 // finding lists its evidence.
@@ -38,7 +38,7 @@ const (
 	Bridge          = "bridge"
 )
 
-// A Verdict says whether kube-vmap works beside a component.
+// A Verdict says whether kube-vmap works with a component.
 type Verdict string
 
 // Verdicts, the best first.
@@ -135,7 +135,7 @@ func Has(findings []Finding, id string) bool {
 }
 
 // Unrecognized returns the tables of nf_tables with chains at hooks that belong to no
-// component: those of an administrator, or of a program that is not known. The tables of
+// component: tables of an administrator, or of a program that is not known. The tables of
 // iptables, which programs share, and kube-vmap's own are not among them.
 func Unrecognized(n *Node) (tables []string) {
 	for i := range n.Tables {

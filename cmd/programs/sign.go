@@ -39,8 +39,8 @@ func signs(of string) (names []string) {
 // A trace is something on a node that a sign may match.
 type trace struct{ name, group, text string }
 
-// matches reports whether a name in a sign is that of the trace, or the start of it if it ends
-// with an asterisk; with a group, it must be that of the trace.
+// matches reports whether a name in a sign is the trace's, or the start of it if it ends
+// with an asterisk; with a group, it must be the trace's.
 func (t *trace) matches(name string) bool {
 	if group, rest, ok := strings.Cut(name, "/"); ok && t.group != "" {
 		if name = rest; group != t.group {
@@ -94,7 +94,7 @@ func (n *Node) traces(kind string, see func(trace)) {
 	}
 }
 
-// tableTraces calls see for tables, or for the chains of those of a kind.
+// tableTraces calls see for tables, or for the chains of the tables of a kind.
 func (n *Node) tableTraces(kind string, see func(trace)) {
 	for i := range n.Tables {
 		t := &n.Tables[i]

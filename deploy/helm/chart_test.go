@@ -44,8 +44,8 @@ func TestChartHasTheObjectsOfKustomize(t *testing.T) {
 	}
 }
 
-// TestChartHasTheOtherFoldersOfKustomize: without the ConfigMaps of site, as Helm does not remove that of
-// kube-vmap with the rest.
+// TestChartHasTheOtherFoldersOfKustomize: without the ConfigMaps of site, as Helm does not remove
+// kube-vmap's with the rest.
 func TestChartHasTheOtherFoldersOfKustomize(t *testing.T) {
 	base := objects(t, render(t, "apiServer: "+server))
 	for folder, value := range map[string]string{"preflight": "preflight", "kubectl": "viewers", "readiness": "readiness", "scaler": "scaler"} {
@@ -161,7 +161,7 @@ monitoring:
 	want := kustomize(t, "monitoring")
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			delete(got, name) // those of kube-vmap itself
+			delete(got, name) // of kube-vmap itself
 		}
 	}
 	removeReleaseLabels(t, got)

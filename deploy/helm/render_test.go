@@ -153,7 +153,7 @@ func defaults(t *testing.T) (values map[string]any) {
 }
 
 // keys returns the paths of values, sorted. A map whose keys are for users to choose is one
-// value: if the default has no keys, or those of a Kubernetes type.
+// value: if the default has no keys, or the keys of a Kubernetes type.
 func keys(values map[string]any, prefix string) (all []string) {
 	for key, value := range values {
 		inner, ok := value.(map[string]any)

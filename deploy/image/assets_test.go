@@ -75,10 +75,10 @@ func checkChart(t *testing.T, chart map[string]string) {
 			}
 		}
 	}
-	for _, nodes := range []string{"beside", "instead-of"} {
+	for _, nodes := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
 		for _, file := range []string{"nodes.yaml", "kube-proxy.yaml"} {
 			delete(used, "kube-vmap/files/overlays/%s/"+file)
-			used["kube-vmap/files/overlays/"+nodes+"-kube-proxy/"+file] = true
+			used["kube-vmap/files/overlays/"+nodes+"/"+file] = true
 		}
 	}
 	for name := range chart {
@@ -119,7 +119,7 @@ func checkKrew(t *testing.T, out string) {
 	t.Helper()
 	home := t.TempDir()
 	krew := filepath.Join(home, "krew")
-	// Build: after that of a release in the same test; see TestImage.
+	// Build: after the one of a release in the same test; see TestImage.
 	if text, err := exec.Command("go", "build", "-o", krew, "sigs.k8s.io/krew/cmd/krew").CombinedOutput(); err != nil {
 		t.Fatalf("build krew: %v\n%s", err, text)
 	}

@@ -135,7 +135,7 @@ func (p program) checkLayout(t *testing.T, path string) {
 	for i, tag := range []string{tag, "latest"} {
 		a := names[i].Annotations
 		if a["org.opencontainers.image.ref.name"] != tag || a["io.containerd.image.name"] != "localhost/"+p.name+":"+tag {
-			t.Errorf("names %v, want that of tag %s", a, tag)
+			t.Errorf("names %v, want the one of tag %s", a, tag)
 		}
 	}
 	all, err := top.ImageIndex(names[0].Digest)

@@ -4,7 +4,7 @@
 //	ARCH.tar (a layer) --> image --+--> OUT/PROGRAM-ARCH.tar, for docker load
 //	                               +--> OUT/layout, the OCI layout of all of them
 //
-// It is a module of its own, so that kube-vmap's does not have its dependencies.
+// It is a module of its own, so kube-vmap's does not have its dependencies.
 package main
 
 import (
@@ -51,7 +51,7 @@ type release struct {
 	created                      time.Time
 }
 
-// write writes images with the given layers, whose names are those of their architectures.
+// write writes images with the given layers, whose names are their architectures.
 func (r release) write(out string, layers []string) error {
 	tags := make([]name.Tag, 2) // the second one is the default of the manifests
 	for i, tag := range []string{r.tag, "latest"} {

@@ -63,8 +63,8 @@ func (c *collector) draft(
 	return d
 }
 
-// add adds the endpoints concerned of one port, and how many could serve it. It names those of one
-// port and family, since a pod has an address of each.
+// add adds the endpoints concerned of one port, and how many could serve it. It names the endpoints of
+// one port and family, since a pod has an address of each.
 func (d *draft) add(hit []*nodestatus.Endpoint, all int) *draft {
 	if len(hit) > d.Hit || d.All == 0 {
 		d.Hit, d.All, d.NamedOf, d.Named = len(hit), all, len(hit), nil

@@ -3,7 +3,7 @@
 //
 //	Document --Of--> []Finding --> kube-vmap problems, kubectl vmap problems, the pages
 //
-// Everything follows from the document, so that any program can list the findings of a
+// Everything follows from the document, so any program can list the findings of a
 // node. A Service of which nothing is listed sends each new connection to any of its ready
 // endpoints, whoever the client is.
 package findings
@@ -42,7 +42,7 @@ type List struct {
 	Counted         bool      `json:"counted"`
 	Services        int       `json:"services"` // that were looked at
 	Findings        []Finding `json:"findings"`
-	// NotObserved is what no finding is about, so that an empty list does not exclude it.
+	// NotObserved is what no finding is about, so an empty list does not exclude it.
 	NotObserved []string `json:"notObserved"`
 }
 

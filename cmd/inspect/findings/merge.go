@@ -15,7 +15,7 @@ import (
 type Merged struct {
 	Finding          // of most of these nodes
 	Nodes   []string `json:"nodes"` // in the order of [CompareNames]
-	// Variants are those of the nodes, the most frequent first, if they differ by more than
+	// Variants are the findings of the nodes, the most frequent first, if they differ by more than
 	// numbers of connections.
 	Variants []Merged `json:"texts,omitempty"`
 
@@ -96,7 +96,7 @@ func id(f *Finding) string {
 		text = f.Text
 	}
 	if !a.Since.IsZero() {
-		a.Since, a.Clients, a.Number = time.Time{}, 0, 0 // Number is that of probes
+		a.Since, a.Clients, a.Number = time.Time{}, 0, 0 // Number counts probes
 	}
 	return fmt.Sprintf("%s %s %+v %s", f.Severity, f.Kind, a, text)
 }
@@ -208,7 +208,7 @@ func union(list, more []string) []string {
 const maxNames = 3
 
 // Where returns which nodes a list has, of all that answered, for a line of text: their names
-// if they are few, those of the others if these are few, or the first ones and how many more.
+// if they are few, the other names if these are few, or the first ones and how many more.
 // Both lists are in the order of [CompareNames].
 func Where(list, all []string, separator string) string {
 	if len(list) <= maxNames && (len(list) < len(all) || len(list) == 1) {
@@ -232,7 +232,7 @@ func Where(list, all []string, separator string) string {
 	return fmt.Sprintf("%s and %d more nodes", strings.Join(list[:maxNames], separator), len(list)-maxNames)
 }
 
-// CompareNames compares names so that node-2 is before node-10.
+// CompareNames compares names: node-2 is before node-10.
 func CompareNames(a, b string) int {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {

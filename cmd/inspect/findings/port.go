@@ -108,7 +108,7 @@ func (c *collector) held(p *nodestatus.Port, f *nodestatus.Frontend) {
 	d.Clients = max(d.Clients, w.Clients) // of other ports they may be the same ones
 }
 
-// unused collects why endpoints get no connections, by the field that leads to that.
+// unused collects why endpoints get no connections, by the field that causes that.
 func (c *collector) unused(p *nodestatus.Port, v *portView) {
 	severity := notice
 	if slices.ContainsFunc(p.Frontends,

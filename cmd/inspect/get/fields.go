@@ -84,8 +84,8 @@ func parseTarget(text string) (s target, ok bool) {
 	return s, err == nil
 }
 
-// isNamed reports whether a name on the command line is that of a row, that of its Service, or its
-// address, of which there are many ways to write one.
+// isNamed reports whether a name on the command line is the name of a row or of its Service, or an
+// address of the row, which can be written in many ways.
 func isNamed(i *item, row, name string) bool {
 	if name == row || name == i.s.Name {
 		return true

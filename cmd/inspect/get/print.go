@@ -18,7 +18,7 @@ import (
 	"kube-vmap/cmd/inspect/output"
 )
 
-// printer prints the requested rows of nodes as their documents come. Those of several nodes
+// printer prints the requested rows of nodes as their documents come. Rows of several nodes
 // have a column for the node, are a JSON list with a list per node, or a YAML document per node.
 type printer struct {
 	Options

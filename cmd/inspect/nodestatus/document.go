@@ -31,7 +31,7 @@ const (
 )
 
 // Schema is the number of the documents of this version; see package schema. Documents
-// without a number are those of v0.1.0.
+// without a number are from v0.1.0.
 const Schema = 1
 
 // Document is what a node programs at one moment.
@@ -60,12 +60,12 @@ type Document struct {
 	NodeAddresses []string `json:"nodeAddresses,omitempty"`
 	// PodRanges distinguish pods from other hosts, if configured; daemon only.
 	PodRanges []string `json:"podRanges,omitempty"`
-	// Services are sorted by namespace and name. Those of which nothing is programmed
-	// are included, with the reason among their Problems; daemon only.
+	// Services are sorted by namespace and name. If nothing of one is programmed,
+	// it is included, with the reason among their Problems; daemon only.
 	Services []Service `json:"services"`
-	// Problems are those of other objects than Services; daemon only.
+	// Problems are about other objects than Services; daemon only.
 	Problems []Problem `json:"problems,omitempty"`
-	// Health is that of the process; daemon only.
+	// Health is the health of the process; daemon only.
 	Health *Health `json:"health,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type Document struct {
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Ports are those of the Service, once for each IP family; sorted by family, name
+	// Ports are the Service's, once for each IP family; sorted by family, name
 	// and protocol.
 	Ports []Port `json:"ports"`
 	// Addresses counts the endpoints in a brief document; nil in one that lists them. See
@@ -87,7 +87,7 @@ type Service struct {
 	// "spec.trafficDistribution: PreferClose"; daemon only.
 	HintsField string `json:"hintsField,omitempty"`
 	// SchedulerField is the annotation that names the scheduler, with its value; empty if
-	// that of the node is used; daemon only.
+	// the node's is used; daemon only.
 	SchedulerField string `json:"schedulerField,omitempty"`
 	// WithoutSelector reports whether the endpoints are not found by a selector; daemon only.
 	WithoutSelector bool `json:"withoutSelector,omitempty"`
@@ -145,11 +145,11 @@ type Frontend struct {
 type Endpoint struct {
 	Address string `json:"address"`
 	Port    uint16 `json:"port"`
-	// Slot is its index among the endpoints of the cluster, LocalSlot among those of this
+	// Slot is its index among the endpoints of the cluster, LocalSlot among the ones of this
 	// node; nil if it has none.
 	Slot      *int `json:"slot,omitempty"`
 	LocalSlot *int `json:"localSlot,omitempty"`
-	// Share is how many slots of the cluster lead to it, LocalShare how many of this node;
+	// Share is how many slots of the cluster have it, LocalShare how many of this node;
 	// zero if all endpoints have one.
 	Share      int `json:"share,omitempty"`
 	LocalShare int `json:"localShare,omitempty"`
@@ -157,7 +157,7 @@ type Endpoint struct {
 	Reason string `json:"reason,omitempty"`
 	// The fields of the EndpointSlices; daemon only.
 	Node string `json:"node,omitempty"`
-	// Weight is that of its EndpointSlice, unless it is 1, or 0: of a drained endpoint, the
+	// Weight is the weight of its EndpointSlice, unless it is 1, or 0: of a drained endpoint, the
 	// Reason is Drained.
 	Weight int `json:"weight,omitempty"`
 	*Conditions
@@ -279,7 +279,7 @@ func (a *Args) IsZero() bool { return reflect.DeepEqual(*a, Args{}) }
 
 // Query selects the part of a [Document] that is wanted.
 type Query struct {
-	// Namespace and Name are those of Services; empty means all.
+	// Namespace and Name select Services; empty means all.
 	Namespace, Name string
 	// Brief counts endpoints instead of listing them.
 	Brief bool

@@ -11,7 +11,7 @@ type Health struct {
 	Positions []Position `json:"positions,omitempty"`
 	Sync      Sync       `json:"sync"`
 	Refused   Refused    `json:"refused"`
-	// Repairs are those of tables that another program had changed.
+	// Repairs are of tables that another program had changed.
 	Repairs Count `json:"repairs"`
 	// Protect reports whether tables should belong to the process: the kernel can do that,
 	// and it is not disabled.
@@ -19,10 +19,10 @@ type Health struct {
 	Tables  []Table `json:"tables"`
 	// Warnings are the warnings and errors of its log.
 	Warnings Count `json:"warnings"`
-	// Problems are those of the node itself, which no event is about.
+	// Problems are about the node itself; no event reports them.
 	Problems []Problem `json:"problems,omitempty"`
 	Takeover Takeover  `json:"takeover"`
-	// FastPath is that of established connections; nil if it is not asked for.
+	// FastPath is the one of established connections; nil if it is not asked for.
 	FastPath *FastPath `json:"fastPath,omitempty"`
 	// PassiveHealth is nil if it is not known.
 	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
@@ -46,7 +46,7 @@ type Network struct {
 
 // PassiveHealth is what passive health checks found.
 type PassiveHealth struct {
-	// Endpoints counts those that are unresponsive, and Possibly those of which that is not known.
+	// Endpoints counts unresponsive ones, and Possibly the ones that may be unresponsive.
 	Endpoints int `json:"endpoints"`
 	Possibly  int `json:"possibly,omitempty"`
 	// LateSeconds is how long ago connections were last read that should have been read since;
@@ -90,7 +90,7 @@ type Position struct {
 // Sync is the work of bringing the kernel to the desired state.
 type Sync struct {
 	Last time.Time `json:"last,omitzero"` // success; zero if there was none
-	// FailingSince is when the first attempt after that failed; Error is that of the last
+	// FailingSince is when the first attempt after that failed; Error is the error of the last
 	// one.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	Error        string    `json:"error,omitempty"`

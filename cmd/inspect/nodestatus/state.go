@@ -110,7 +110,7 @@ func (e *Endpoint) At() string {
 // Used reports whether the endpoint gets connections, although perhaps not now.
 func (e *Endpoint) Used() bool { return e.Slot != nil || e.LocalSlot != nil || e.Reason == ReasonBusy }
 
-// Shares returns the number of slots that lead to the port's endpoints in the cluster, or
+// Shares returns the number of slots with the port's endpoints in the cluster, or
 // of this node; zero if each endpoint has one.
 func (p *Port) Shares(local bool) (n int) {
 	for i := range p.Endpoints {
@@ -169,7 +169,7 @@ func Kinds() (out []string) {
 	return append(out, External)
 }
 
-// Words for the values of frontends, by those of package model.
+// Words for the values of frontends, by the values of package model.
 var (
 	Policies = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
 	Verdicts = [...]string{

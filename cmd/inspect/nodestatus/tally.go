@@ -27,7 +27,7 @@ type TallyLine struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	State     string `json:"state,omitempty"` // empty for OK
-	// Severity is empty if it is that of the state.
+	// Severity is empty if it is the state's.
 	Severity string `json:"severity,omitempty"`
 	Problem  string `json:"problem,omitempty"`
 	Traffic

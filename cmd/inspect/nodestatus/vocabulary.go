@@ -1,6 +1,6 @@
 package nodestatus
 
-// Reasons of findings, problems and states of Services, in addition to those of events, which
+// Reasons of findings, problems and states of Services, in addition to the reasons of events, which
 // package model has: one word for one thing, in all commands and on all pages. The table has their
 // meanings.
 const (
@@ -32,7 +32,7 @@ const (
 	ReasonProbation      = "Probation"
 	ReasonStale          = "Stale"
 	// ReasonAvoided and ReasonGone are of endpoints: an unresponsive one, and one that is in no
-	// EndpointSlice, but has connections. The latter is not counted among those of a Service.
+	// EndpointSlice, but has connections. A Service does not count the latter.
 	ReasonAvoided               = "Avoided"
 	ReasonGone                  = "Gone"
 	ReasonSyncFails             = "SyncFails"
@@ -62,7 +62,7 @@ const (
 )
 
 // Kinds of findings whose reason has several sentences. Others are a scheduler, the reason of
-// endpoints, or that of a finding about the node's own work.
+// endpoints, or the reason of a finding about the node's own work.
 const (
 	KindBehind       = "Behind"       // NoEndpoints, although other nodes know some
 	KindNoSelector   = "NoSelector"   // NoEndpoints, and the Service has no selector

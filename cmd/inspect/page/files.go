@@ -14,7 +14,7 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// files serves the page's files. Browsers do not keep them, so that after an update no old part is
+// files serves the page's files. Browsers do not keep them, so after an update no old part is
 // combined with a new one.
 func files() http.Handler {
 	texts, err := fs.Sub(static, "static")

@@ -55,7 +55,7 @@ type Config struct {
 	Cluster *live.Cluster
 	// Explain returns the path of a packet, to be sent as JSON.
 	Explain func(ctx context.Context, q Question) (any, error)
-	Context string // that of kubectl
+	Context string // of kubectl
 	Path    string // with which every path begins: the token
 }
 

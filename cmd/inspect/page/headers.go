@@ -7,7 +7,7 @@ import (
 )
 
 // policy lets a page load only what its own server has. With Trusted Types the browser
-// refuses to parse markup from strings, so that names of Services cannot become markup.
+// refuses to parse markup from strings, so names of Services cannot become markup.
 var policy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
 	"base-uri 'none'", "frame-ancestors 'none'", "form-action 'none'",

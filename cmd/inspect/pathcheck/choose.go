@@ -45,7 +45,7 @@ func Source(to netip.AddrPort) netip.Addr {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }
 
-// Targets returns those of frontends. nodeAddrs serve node ports.
+// Targets returns the targets of frontends. nodeAddrs serve node ports.
 func Targets(installed []nft.InstalledFrontend, nodeAddrs []netip.Addr) (out []Target) {
 	type port struct {
 		model.ServicePortName

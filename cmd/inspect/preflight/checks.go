@@ -100,7 +100,7 @@ func (n *node) bridge() {
 	}
 }
 
-// fastPath says whether --fast-path would have an effect beside what is on the node. Whether
+// fastPath says whether --fast-path would have an effect with what is on the node. Whether
 // the kernel has flowtables shows only when one is added.
 func (n *node) fastPath() (Item, error) {
 	i := item("fast path", "whether the kernel has flowtables shows when --fast-path starts", "nothing known against it")

@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// document is that of a node with notices, but without problems.
+// document is the document of a node with notices, but without problems.
 func document() *nodestatus.Document {
 	return &nodestatus.Document{
 		Source: nodestatus.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Services: []nodestatus.Service{},

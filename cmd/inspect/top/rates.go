@@ -55,7 +55,7 @@ type reading struct {
 }
 
 // rates returns the rates of the items of a document, and keeps its counts. If they are
-// those of the last document, so are the rates. Of a count that decreased, a part has begun again
+// the last document's, so are the rates. Of a count that decreased, a part has begun again
 // from zero: the item has no rate.
 func (r readings) rates(d *nodestatus.Document, items map[key]*item) map[key]float64 {
 	before := r[d.Node]

@@ -144,7 +144,7 @@ func addRate(sum **float64, rate float64) {
 	*sum = &rate
 }
 
-// summarize sums the rows up. Of problems of other objects, it counts those of the node with the
+// summarize sums the rows up. Of problems of other objects, it counts the node's with the
 // most: all nodes read the same objects.
 func (t *Table) summarize(documents []*nodestatus.Document) {
 	s := &t.summary

@@ -7,7 +7,7 @@
 //
 // A rate is the difference of a node's counters between two reads, by the times in its
 // documents, so the first answer is only compared with. There is one query at a time, and a
-// pause of at least the duration of the last answer, so that a node with very many Services
+// pause of at least the duration of the last answer, so a node with very many Services
 // is not kept busy.
 package top
 
@@ -83,7 +83,7 @@ func Run(ctx context.Context, c Config) error {
 		a, err := c.read(ctx, &from)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the error is that of the end
+			return nil //nolint:nilerr // the end causes the error
 		case err != nil && (n == 0 || n == c.Count):
 			return err
 		case err != nil:

@@ -1,4 +1,4 @@
-// Package config reads kube-proxy's flags and kube-proxy's configuration file, so that
+// Package config reads kube-proxy's flags and kube-proxy's configuration file:
 // kube-vmap can replace kube-proxy without changes of either.
 //
 //	flags ----------> Flags ---+
@@ -7,7 +7,7 @@
 //
 // The file is a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, the type that
 // kube-proxy 1.37 reads. Unknown and duplicate fields are a warning, as there. With a file,
-// flags for its fields are ignored, except --hostname-override and those of logging.
+// flags for its fields are ignored, except --hostname-override and flags of logging.
 //
 // Defaults are kube-proxy's, with two exceptions:
 //
@@ -120,7 +120,7 @@ func (c *Config) NodeName() (string, error) {
 func nodeName(host string) string { return strings.ToLower(strings.TrimSpace(host)) }
 
 // ProxyPorts returns the ports on which a Service proxy of this node serves health and
-// metrics: the defaults, and those of this configuration, which kube-proxy may use too.
+// metrics: the defaults, and the ports of this configuration, which kube-proxy may use too.
 func (c *Config) ProxyPorts() []uint16 {
 	ports := []uint16{healthzPort, metricsPort}
 	for _, address := range []string{c.Proxy.HealthzBindAddress, c.Proxy.MetricsBindAddress} {

@@ -80,7 +80,7 @@ func defaultOptions() Options {
 	}
 }
 
-// options checks options that have no field in the file, so that their flags name them.
+// options checks options that have no field in the file, so their flags name them.
 func (v *validator) options(o *Options) {
 	v.notNegative("--probation", o.Probation)
 	v.within("--fast-path-after", &o.FastPathAfter, 1, math.MaxInt32)

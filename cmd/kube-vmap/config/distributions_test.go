@@ -6,7 +6,7 @@ import (
 )
 
 // TestFlagsOfDistributions starts with what distributions give to kube-proxy, where no file has it.
-// Those of k3s and RKE2 are from the line "Running kube-proxy" in their logs. Talos has flags or a file
+// The ones of k3s and RKE2 are from the line "Running kube-proxy" in their logs. Talos has flags or a file
 // with the fields of kubeadm's.
 func TestFlagsOfDistributions(t *testing.T) {
 	const k3s = "--cluster-cidr=10.42.0.0/16 --conntrack-max-per-core=0 --conntrack-tcp-timeout-close-wait=0s " +

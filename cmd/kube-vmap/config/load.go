@@ -29,7 +29,7 @@ func (f *Flags) Config() (*Config, error) {
 	return f.parse(text)
 }
 
-// maxSize is the maximum size of a configuration file, that of a ConfigMap.
+// maxSize is the maximum size of a configuration file, as of a ConfigMap.
 const maxSize = 1 << 20
 
 func (f *Flags) parse(text []byte) (*Config, error) {

@@ -27,7 +27,7 @@ func loadError(t *testing.T, args ...string) string {
 }
 
 // TestKubeadmsFileRunsUnchanged uses the output of `kubeadm init phase addon kube-proxy
-// --print-manifest` (1.36.3; that of 1.37.2 is the same) for a dual-stack cluster with mode nftables, and the arguments
+// --print-manifest` (1.36.3; 1.37.2 prints the same) for a dual-stack cluster with mode nftables, and the arguments
 // of kubeadm's DaemonSet.
 func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 	text, err := os.ReadFile("testdata/kubeadm.yaml")

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// maxScaled is the maximum limit that MaxPerCore leads to, to save memory on large machines
+// maxScaled is the maximum limit for MaxPerCore, to save memory on large machines
 // (Kubernetes 1.37).
 const maxScaled = 1 << 20
 

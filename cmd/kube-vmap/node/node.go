@@ -2,7 +2,7 @@
 // table and its timeouts, and how the kernel treats the process when memory runs out. It
 // also opens the kernel, and checks what it supports.
 //
-// A sysctl is written only if it differs, so that a process that may not write, in a
+// A sysctl is written only if it differs, so a process that may not write, in a
 // container with a read-only /proc/sys, works on a node that is set up already:
 //
 //	value found      writable         not writable

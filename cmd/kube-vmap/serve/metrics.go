@@ -30,7 +30,7 @@ type MetricsConfig struct {
 	// Pinged is called for each request of /healthz.
 	Pinged func()
 
-	// Object is the configuration in use, with kind and apiVersion. Flags are those of
+	// Object is the configuration in use, with kind and apiVersion. Flags are from
 	// the command line.
 	Object runtime.Object
 	Flags  *pflag.FlagSet
@@ -47,7 +47,7 @@ type MetricsConfig struct {
 const maxScrapes = 8
 
 // Metrics returns the handler of the metrics server. The configuration and the flags are
-// encoded now, so that they cannot change while they are served.
+// encoded now, so they cannot change while they are served.
 func Metrics(c MetricsConfig) (http.Handler, error) {
 	configz, err := c.configz()
 	if err != nil {

@@ -35,8 +35,8 @@ const (
 	shutdownTimeout = time.Second
 )
 
-// maxConnections is the default of Config.MaxConnections. One more closes the oldest,
-// so that a flood of connections does not block probes.
+// maxConnections is the default of Config.MaxConnections. One more closes the oldest:
+// a flood of connections does not block probes.
 var maxConnections = min(512, listen.Share(32))
 
 // Config configures a [Server].

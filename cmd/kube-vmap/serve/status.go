@@ -68,7 +68,7 @@ type Text func(context.Context, io.Writer) error
 
 // serve serves the text while it is written, one at a time of all that share a turn: in
 // a big cluster each takes hundreds of megabytes. An error is returned as long as nothing
-// is sent; later the connection is closed, so that a part is not taken for the whole.
+// is sent; later the connection is closed, so a part is not taken for the whole.
 func (t Text) serve(turn chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		out := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}

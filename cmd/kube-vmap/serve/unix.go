@@ -71,7 +71,7 @@ func rootOnly(h http.Handler) http.Handler {
 	})
 }
 
-// A peer is the user of the process at the other end of a Unix socket. It is a net.Addr, so that
+// A peer is the user of the process at the other end of a Unix socket. It is a net.Addr:
 // HTTP requests have it as their remote address.
 type peer string
 
@@ -87,8 +87,8 @@ func (p peer) String() string { return string(p) }
 // refuse them. One more closes the oldest.
 const maxOthers = 8
 
-// byUser is a listener whose connections have a [peer] as their remote address. It limits those of
-// root and of other users separately, so that other users cannot displace root.
+// byUser is a listener whose connections have a [peer] as their remote address. It limits the ones of
+// root and of other users separately, so other users cannot displace root.
 type byUser struct {
 	net.Listener
 	root, others *listen.ConnLimit

@@ -50,7 +50,7 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	first := open(t, path)
 	if _, err := listenUnix(t.Context(), "unix", path); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("beside a live one: %v", err)
+		t.Errorf("with a live one: %v", err)
 	}
 	// Like a killed process.
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -169,7 +169,7 @@ func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 		others[i] = dialAs(t, 65534, socket)
 	}
 	if _, err := (client.Client{Socket: socket}).Get(t.Context(), nodestatus.Query{}); err != nil { // after all of them
-		t.Errorf("beside them, root is answered: %v", err)
+		t.Errorf("root gets no response: %v", err)
 	}
 	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := root.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {

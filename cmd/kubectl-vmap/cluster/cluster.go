@@ -9,13 +9,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DefaultNamespace is that of kube-vmap's pods.
+// DefaultNamespace is the usual namespace of kube-vmap's pods.
 const DefaultNamespace = "kube-system"
 
 // Config is where a cluster is, and how it is asked.
 type Config struct {
 	REST *rest.Config
-	// Namespace is that of kube-vmap's pods.
+	// Namespace is the namespace of kube-vmap's pods.
 	Namespace string
 	// Timeout is how long a node may be silent, before its answer and within it.
 	Timeout time.Duration

@@ -341,7 +341,7 @@ func TestErrorsHaveNoControlCharactersOfNodes(t *testing.T) {
 }
 
 // recorded returns what kube-vmap with a schema printed, for the manifests in
-// sync/source/manifests/testdata/cluster: schema 0 that of v0.1.0.
+// sync/source/manifests/testdata/cluster: schema 0 is v0.1.0's.
 func recorded(t *testing.T, schema int, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("schema-%d", schema), name))

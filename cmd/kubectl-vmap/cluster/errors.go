@@ -57,7 +57,7 @@ func execError(n nodes.Node, err error) error {
 }
 
 // A nodeError is an error whose text a node may have written. It has nothing that differs
-// among nodes, so that [nodes.Failures] has one line for all of them.
+// among nodes, so [nodes.Failures] has one line for all of them.
 type nodeError struct {
 	error
 	pod string

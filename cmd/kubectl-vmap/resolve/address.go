@@ -15,7 +15,7 @@ import (
 // At finds what has an address: a node, a pod, an endpoint, or nothing in the cluster.
 //
 // The API server selects pods by the first of their addresses only, so a pod is searched
-// among those of the node whose range has the address, too. EndpointSlices are the last
+// among the pods of the node whose range has the address, too. EndpointSlices are the last
 // possibility.
 func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
 	found := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
@@ -54,7 +54,7 @@ func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
 	return r.endpointAt(ctx, found)
 }
 
-// podAt returns the pod that has an address, among those of a field selector; nil if none.
+// podAt returns the pod that has an address, among the pods of a field selector; nil if none.
 // Pods in their node's network are found as the node.
 func (r *Resolver) podAt(ctx context.Context, selector string, a netip.Addr) (*Object, error) {
 	list, err := r.API.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector})

@@ -108,7 +108,7 @@ type address struct {
 }
 
 // addresses returns the addresses of a family that a client can use, in the order of
-// preference. Those of a Service depend on whether the client is in the cluster; entry is
+// preference. A Service's depend on whether the client is in the cluster; entry is
 // the node at which packets of others arrive.
 func (d Destination) addresses(f model.Family, outside bool, entry Object) (out []address) {
 	if d.Service == nil {

@@ -67,7 +67,7 @@ func TestErrorsOfDestinationsSayWhatExists(t *testing.T) {
 }
 
 // TestEndpointIsThePodOfAnySlice has a slice of an author that names no pod, as one that sets
-// weights may do, beside that of the controller.
+// weights may do, in addition to the controller's.
 func TestEndpointIsThePodOfAnySlice(t *testing.T) {
 	controllers := *slice("web", "cart-0", "10.244.1.7", "node-1")
 	authors := *change(slice("web", "", "10.244.1.7", "node-1"), func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef = nil })

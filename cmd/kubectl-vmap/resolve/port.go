@@ -41,7 +41,7 @@ func protocol(p corev1.Protocol) model.Protocol {
 const maxPorts = 4
 
 // selectPorts returns the ports that a reference names, by name or number; without one, all.
-// Only those of a Service must exist.
+// Only a Service's must exist.
 func selectPorts(what string, existing []Port, ref reference.Reference) ([]Port, error) {
 	if ref.Port == "" {
 		switch {

@@ -26,7 +26,7 @@ const (
 // A Resolver reads objects from the API server.
 type Resolver struct {
 	API kubernetes.Interface
-	// Namespace is that of names without one.
+	// Namespace is the one of names without one.
 	Namespace string
 }
 
@@ -40,7 +40,7 @@ type Object struct {
 	Node string `json:"node,omitempty"`
 	// Of is the Service that has the address of a destination: "ClusterIP of shop/web".
 	Of string `json:"of,omitempty"`
-	// Addresses are those of a pod, a node or the address itself, at most one of each
+	// Addresses are of a pod, a node or the address itself, at most one of each
 	// family.
 	Addresses []netip.Addr `json:"-"`
 	// Notes state which object of several was taken, and what is particular about it.

@@ -16,7 +16,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// A Cause is a field of an object that leads to a verdict, and how.
+// A Cause is a field of an object that causes a verdict, and how.
 type Cause struct {
 	Object string `json:"object,omitempty"`
 	// Field is spelled as in YAML, with its value if it is short.

@@ -43,8 +43,8 @@ const (
 )
 
 // Legacy returns the tables of iptables-legacy with these names, or all of them, that exist in a
-// network namespace, which is given by its file descriptor; zero means that of the calling
-// thread. It loads no module, and creates no table. One that cannot be read is returned without
+// network namespace, which is given by its file descriptor; zero means the calling
+// thread's. It loads no module, and creates no table. One that cannot be read is returned without
 // chains, with the error.
 func Legacy(netNS int, only ...string) (tables []Table, err error) {
 	err = socket.In(netNS, func() (err error) {

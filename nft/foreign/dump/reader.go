@@ -14,7 +14,7 @@
 // key is read whole). So, except for the list of chains, the cost does not depend on the size of
 // the rule set. It has no snapshot: others may write meanwhile, unless [Reader.Snapshot] reads again.
 //
-// Expressions are decoded by google/nftables, but only those of which it decodes every
+// Expressions are decoded by google/nftables, but only if it decodes every
 // attribute. Its own listing of rules is not used: it skips expressions that it does not know
 // and attributes that it does not read, and a simulation without them would be wrong.
 package dump
@@ -40,7 +40,7 @@ import (
 type Reader struct{ conn *netlink.Conn }
 
 // Open opens a socket to read from. The network namespace is given by its file descriptor;
-// zero means that of the calling thread.
+// zero means the calling thread's.
 func Open(netNS int) (*Reader, error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
@@ -95,7 +95,7 @@ func FamilyName(number uint8) string {
 	return fmt.Sprintf("family-%d", number)
 }
 
-// FamilyNumber returns the number of a family; that of all for the empty name.
+// FamilyNumber returns the number of a family; of all for the empty name.
 func FamilyNumber(name string) uint8 {
 	for number, n := range families {
 		if n == name {
@@ -263,8 +263,8 @@ func (r *Reader) Rules(c simulate.Chain) (list []simulate.Rule, err error) {
 	return list, err
 }
 
-// Set implements [simulate.Rules]. Elements are looked up by the kernel, except for those of a set
-// of intervals, which is read whole.
+// Set implements [simulate.Rules]. Elements are looked up by the kernel, but a set of
+// intervals is read whole.
 func (r *Reader) Set(t simulate.Table, name string) (*simulate.Set, error) {
 	s, err := r.readSet(t, name)
 	if err != nil {

@@ -48,14 +48,14 @@ func (t *Table) Chain(name string) simulate.Chain {
 	return simulate.Chain{Table: simulate.Table{Family: t.Family, Name: t.Name}, Name: name}
 }
 
-// IsOurs reports whether a table is one of kube-vmap's rule set, or that of its flowtable.
+// IsOurs reports whether a table is one of kube-vmap's rule set, or its flowtable's.
 func (t *Table) IsOurs() bool {
 	return !t.Legacy && (t.Name == nft.TableName || t.Name == flowtable.TableName)
 }
 
-// Tables returns all tables of nf_tables with their chains, but decodes no rules, so that it
+// Tables returns all tables of nf_tables with their chains, but decodes no rules, so it
 // is cheap with 50,000 chains. The network namespace is given by its file descriptor; zero means
-// that of the calling thread.
+// the calling thread's.
 func Tables(netNS int) (tables []Table, err error) {
 	r, err := Open(netNS)
 	if err != nil {

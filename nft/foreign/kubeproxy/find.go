@@ -3,7 +3,7 @@
 // not touched.
 //
 // [Find] reads what translates packets. [Found.Suspend] and [Found.Resume] return changes for a
-// batch with our own, so that exactly one of the two proxies is in effect at any time: each
+// batch with our own, so exactly one of the two proxies is in effect at any time: each
 // chain at which its rules begin gets a rule at its head that returns, and loses it again.
 // These are the base chains of nftables mode, and in the other modes the chains to which a hook
 // of iptables leads.
@@ -46,7 +46,7 @@ import (
 )
 
 // Found is what kube-proxy has in the kernel, except for iptables-legacy. Empty
-// chains, which translate no packet, are not in it. Whether a hook of iptables leads to a chain
+// chains, which translate no packet, are not in it. Whether a hook of iptables jumps to a chain
 // is not read: kube-proxy adds the jump together with the chain.
 type Found struct {
 	// Parts is sorted by family, and begins with the chains of nftables mode in each.
@@ -95,7 +95,7 @@ func (f *Found) HasTables() bool {
 }
 
 // Find reads what kube-proxy has. The network namespace is given by its file descriptor;
-// zero means that of the calling thread. Of rules it reads only the first ones of a few
+// zero means the calling thread's. Of rules it reads only the first ones of a few
 // chains, however many Services there are.
 func Find(netNS int) (*Found, error) {
 	var f *Found

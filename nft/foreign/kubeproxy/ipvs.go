@@ -14,7 +14,7 @@ import (
 // IPVSDevice is the name of the dummy device to which kube-proxy's ipvs mode adds the addresses of
 // Services. IPVS and ipsets may as well belong to another program, such as keepalived. The device
 // proves that kube-proxy ran in this mode here; without it nothing is touched. It is removed last,
-// and only after everything else was, so that what could not be removed is removed next time.
+// and only after everything else was, so what could not be removed is removed next time.
 const IPVSDevice = "kube-ipvs0"
 
 func hasIPVSDevice(netNS int) (exists bool, err error) {

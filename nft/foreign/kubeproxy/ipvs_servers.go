@@ -46,7 +46,7 @@ func openAndRemoveServers(netNS int, except []netip.Prefix) (removed int, err er
 	return removeServers(conn, except)
 }
 
-// removeServers removes the virtual servers, except for those of a firewall mark, which kube-proxy
+// removeServers removes the virtual servers, but not the ones of a firewall mark, which kube-proxy
 // does not create, and those in excluded ranges. While it ran, kube-proxy considered all others its
 // own, too, and removed those it did not know.
 func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err error) {

@@ -42,7 +42,7 @@ type Plan struct {
 // Plan returns what to remove from the table.
 //
 // A chain that another program's rule jumps to cannot be deleted without that rule, which
-// is not ours. It is only emptied, so that it does not send packets to stale endpoints.
+// is not ours. It is only emptied, so it does not send packets to stale endpoints.
 // KUBE-MARK-MASQ even keeps its rule, because programs that jump there want the mark.
 func (t Table) Plan() Plan {
 	used, filled := map[string]bool{}, map[string]bool{}

@@ -37,7 +37,7 @@ func open(netNS int) (*netlink.Conn, error) {
 }
 
 type state struct {
-	// generation is that of nf_tables when the rules at the hooks were read.
+	// generation is the generation of nf_tables when the rules at the hooks were read.
 	generation uint32
 	// consistent is true while everything was read at that generation.
 	consistent bool

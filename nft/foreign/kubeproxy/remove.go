@@ -18,8 +18,8 @@ import (
 
 // Config is the configuration of [Remove].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means the
+	// calling thread's.
 	NetNS int
 	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's (its option
 	// ipvs.excludeCIDRs).
@@ -42,7 +42,7 @@ const (
 // was removed, for a log. Nothing to remove is no error, and
 // a part that cannot be removed does not stop the others.
 //
-// Call it after the first commit of our own rules, so that packets always meet rules.
+// Call it after the first commit of our own rules, so packets always meet rules.
 // Connections that IPVS carries are cut.
 func Remove(c Config) (removed []string, err error) {
 	for _, f := range model.Families {
@@ -180,7 +180,7 @@ func newBatch(f model.Family, s *state, plans []Plan) socket.Batch {
 	return b
 }
 
-// addPlan deletes jumps before the chains that they lead to.
+// addPlan deletes jumps before the chains that they jump to.
 func addPlan(b *socket.Batch, family uint8, t *Table, p Plan) {
 	for _, i := range p.Unhook {
 		b.Add(unix.NFT_MSG_DELRULE, 0, family, func(e *attr.Encoder) {

@@ -77,7 +77,7 @@ func change(text string, kind, flags uint16, family uint8, attributes func(*attr
 
 // The marker is a table with the name of kube-proxy's and one chain without a hook. Calico's
 // Felix looks for any chain in that table to find out whether kube-proxy is in nftables
-// mode, and restarts in iptables mode when there is none any more (tigera/operator 4389).
+// mode, and restarts in iptables mode when there is none (tigera/operator 4389).
 const (
 	markerChain   = "kube-vmap-marker"
 	markerComment = "left by kube-vmap for programs that look for kube-proxy"
@@ -104,7 +104,7 @@ func markerChainOf(e *attr.Encoder) {
 	e.String(unix.NFTA_CHAIN_NAME, markerChain)
 }
 
-// DeleteMarkers returns the changes that delete the markers which were found. Like those of
+// DeleteMarkers returns the changes that delete the markers which were found. Like the changes of
 // [Found.Resume] they are valid in this state of nf_tables only: the table may be a running
 // kube-proxy's a moment later.
 func (f *Found) DeleteMarkers() nft.Batch {

@@ -29,7 +29,7 @@ type View struct {
 // assumed is the table of the chains that translate; the kernel has none of that name.
 const assumed = "assumed"
 
-// BaseChains implements [simulate.Rules]. Chains that translate are just before those of our tables,
+// BaseChains implements [simulate.Rules]. Chains that translate are just before the chains of our tables,
 // which may exist.
 func (v View) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
 	list, err := v.Kernel.BaseChains(f)

@@ -29,8 +29,8 @@ import (
 //
 // The kernel looks up the key as it does for a packet: ranges, exceptions and timeouts need not
 // be known here, and large sets are not read. Only a set of sets is read, to test its members.
-// What the key of a packet has is that of the functions *_kadt of net/netfilter/ipset; the
-// attributes are those of include/uapi/linux/netfilter/ipset/ip_set.h.
+// The key of a packet is as in the functions *_kadt of net/netfilter/ipset; the
+// attributes are in include/uapi/linux/netfilter/ipset/ip_set.h.
 type ipsets struct{ conn *netlink.Conn }
 
 // Commands (enum ipset_cmd).

@@ -30,8 +30,8 @@ type Node struct {
 
 // Config is the configuration of a [Node].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means the
+	// calling thread's.
 	NetNS int
 	// Interrupted ends a simulation with its error, as the Err of a context would. It may
 	// be nil.
@@ -40,7 +40,7 @@ type Config struct {
 	WithoutOurs bool
 	// NewConnections ignores the connections that the kernel tracks.
 	NewConnections bool
-	// View returns the rules that a packet meets instead of those of the kernel, unless it is nil.
+	// View returns the rules that a packet meets instead of the kernel's rules, unless it is nil.
 	View func(simulate.Packet, simulate.Rules) simulate.Rules
 }
 

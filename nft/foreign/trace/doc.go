@@ -40,7 +40,7 @@
 // there and routing does not refuse it, it is not reported as lost ([EndingNotSeenAgain]).
 //
 // Limits. The mark belongs to a packet, not to a connection: each packet is selected by its
-// own headers, and those of replies differ. Chains of type nat see the first packet of a
+// own headers, and the headers of replies differ. Chains of type nat see the first packet of a
 // connection only. What happens before begin-prerouting (ingress hooks, XDP, tc, raw chains
 // before defragmentation) is not seen. Of what is not nf_tables (iptables-legacy, IPVS, BPF,
 // routing) it is only seen that it took the packet, and between which two points. Rules of

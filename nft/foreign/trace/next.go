@@ -149,7 +149,7 @@ func (t *Tracer) receiveUntil(ctx context.Context) ([]netlink.Message, error) {
 		})
 		messages, err = t.events.Receive()
 		if !stop() {
-			<-ended // so that it does not end the next one
+			<-ended // it must not end the next one
 		}
 	}
 	if err != nil {

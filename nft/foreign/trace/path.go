@@ -15,7 +15,7 @@ type Path struct {
 	State string
 	// Visits are the base chains that the packet passed, in order, including the tracer's.
 	Visits []Visit
-	// Lost is true if messages were lost meanwhile, so that the path may have gaps.
+	// Lost is true if messages were lost meanwhile, so the path may have gaps.
 	Lost bool
 	// Refusal is why routing refuses the packet, if it passed prerouting and was not seen
 	// again; empty if routing was not asked, or has a route and, for a translated packet that
@@ -23,7 +23,7 @@ type Path struct {
 	Refusal string
 }
 
-// A Visit is the packet's path through a base chain and the chains it leads to.
+// A Visit is the packet's path through a base chain and the chains it jumps to.
 type Visit struct {
 	Chain   Chain
 	In, Out string          // names of interfaces, if any
@@ -72,7 +72,7 @@ const (
 )
 
 // An Arrival is whether a packet arrived, as far as this node can see. The largest of several
-// is that of all together.
+// counts for all together.
 type Arrival uint8
 
 // The arrivals.

@@ -127,7 +127,7 @@ const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransp
 
 type ends struct{ source, sourcePort, destination, destinationPort expr.Any }
 
-// match compares addresses and ports with those of a packet. The match that fails most often is
+// match compares addresses and ports with a packet's. The match that fails most often is
 // first.
 func (e ends) match(p simulate.Packet) []expr.Any {
 	port := func(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
@@ -194,7 +194,7 @@ func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packe
 // tableOwned is NFT_TABLE_F_OWNER (include/uapi/linux/netfilter/nf_tables.h).
 const tableOwned = 0x2
 
-// install adds the tracer's table, which its socket owns, so that the kernel deletes it with the
+// install adds the tracer's table, which its socket owns, so the kernel deletes it with the
 // socket. Several tracers may run.
 func (t *Tracer) install() error {
 	t.table = fmt.Sprintf("%s-%d", TableName, t.own.PID())

@@ -17,8 +17,8 @@ import (
 
 // Config is the configuration of a [Tracer]: which packets to trace.
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
+	// NetNS is a file descriptor of a network namespace; zero means the
+	// calling thread's.
 	NetNS int
 	// Packet is what packets look like when they come to the node.
 	Packet simulate.Packet

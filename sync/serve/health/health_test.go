@@ -143,7 +143,7 @@ func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 		p.Synced(sync.Result{})
 		p.expect("after the first commit", 200, 200, 200)
 		pass(24 * time.Hour)
-		p.expect("a day without news", 200, 200, 200)
+		p.expect("a day without changes", 200, 200, 200)
 	})
 }
 

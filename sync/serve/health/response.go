@@ -14,7 +14,7 @@ import (
 type response struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	CurrentTime time.Time `json:"currentTime"`
-	// NodeEligible is only in responses of /healthz, Ready only in those of /readyz.
+	// NodeEligible is only in responses of /healthz, Ready only of /readyz.
 	NodeEligible *bool `json:"nodeEligible,omitempty"`
 	Ready        *bool `json:"ready,omitempty"`
 	// Healthy is set if no change is overdue, whether or not the node is eligible.

@@ -166,7 +166,7 @@ func (f factory) histograms(name, help string, buckets []float64, labels ...stri
 	return f.NewHistogramVec(f.histogramOpts(name, help, buckets), labels)
 }
 
-// histogramOpts adds to the buckets of a histogram those of a native one, if enabled, of
+// histogramOpts adds to the buckets of a histogram a native one's, if enabled, of
 // kube-proxy's resolution and number (component-base/metrics/internal/nativehistograms.go).
 func (f factory) histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpts {
 	o := prometheus.HistogramOpts{Name: f.prefix + name, Help: help, Buckets: buckets}

@@ -5,7 +5,7 @@
 //	                                     |  `-- client-go, Go runtime, process
 //	                                     `----SLIs-------> /metrics/slis
 //
-// Metrics that kube-proxy has, too, have its names, labels and buckets, so that
+// Metrics that kube-proxy has, too, have its names, labels and buckets:
 // dashboards and alerts for kube-proxy work. Both IP families are committed in one
 // transaction, so where kube-proxy has a label for the family, both have the same values.
 // Other metrics start with kubevmap_.
@@ -16,7 +16,7 @@
 //     transactions that only clean up.
 //   - kubeproxy_nftables_localhost_nodeport_rejected_packets_total: there are no rules that
 //     reject packets to loopback addresses, because the kernel does where nothing listens.
-//   - those of kube-proxy's other modes.
+//   - metrics of kube-proxy's other modes.
 //
 // Metrics are updated once for each sync, at a cost that depends only on the number of
 // triggers in its report. None has labels for objects, except connections, which are
@@ -46,7 +46,7 @@ type Config struct {
 	// Kubernetes is the release of the Kubernetes libraries, such as v1.37.2: see
 	// [Kubernetes]. If it is empty, there is no kubernetes_build_info.
 	Kubernetes string
-	// NativeHistograms adds to histograms those of Prometheus' native format, which only
+	// NativeHistograms adds histograms of Prometheus' native format, which only
 	// clients that ask for protobuf see. See also [SetNativeHistograms].
 	NativeHistograms bool
 }

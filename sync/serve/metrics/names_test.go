@@ -173,7 +173,7 @@ func TestOtherPackagesMetricsHaveTheirValues(t *testing.T) {
 	)
 }
 
-// TestNativeHistogramsAreServedAsWell checks ours and those of client-go. The classic
+// TestNativeHistogramsAreServedAsWell checks ours and client-go's. The classic
 // buckets stay, as [TestMetricNamesLabelsAndBuckets] shows.
 func TestNativeHistogramsAreServedAsWell(t *testing.T) {
 	for _, native := range []bool{false, true} {

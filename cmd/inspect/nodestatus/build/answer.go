@@ -32,7 +32,7 @@ type Config struct {
 	Counts   Counts
 	Version  string // of the process
 	NodeName string
-	// Health returns that of the process; nil if it is not known.
+	// Health returns the health of the process; nil if it is not known.
 	Health func() (*nodestatus.Health, error)
 	// Unresponsive returns what passive health checks found; nil if there are none.
 	Unresponsive func(context.Context) (passivehealth.Report, error)
@@ -173,7 +173,7 @@ type Counter interface {
 // Sample is what the kernel counted at one moment.
 type Sample struct {
 	Connections []nft.ConnectionCount
-	// Offloaded are those of Connections that take a flowtable.
+	// Offloaded are the Connections that take a flowtable.
 	Offloaded []nft.ConnectionCount
 	// Uncounted are the destinations that are not counted now. In the families of Full new
 	// pairs of destination and endpoint are not.
@@ -216,7 +216,7 @@ const (
 	// connections takes the kernel some 30 ms.
 	minCacheTime = time.Second
 	// cacheFactor times the duration of a read is how long it is reused, if that is
-	// longer, so that constant requests take no more than a tenth of a processor.
+	// longer, so constant requests take no more than a tenth of a processor.
 	cacheFactor = 9
 )
 

@@ -62,8 +62,8 @@ type serviceBuilder struct {
 	installed []nft.InstalledFrontend
 	problems  []nodestatus.Problem
 	contested []nodestatus.Problem
-	// unserved counts endpoints for maxUnserved; unoffered are those of each port that no
-	// EndpointSlice has.
+	// unserved counts endpoints for maxUnserved; unoffered are the endpoints of each port
+	// that no EndpointSlice has.
 	unserved  int
 	unoffered [len(model.Families)][]model.EndpointExplanation
 }

@@ -81,7 +81,7 @@ func TestResponses(t *testing.T) {
 		"counted, and tracked":             {model.TCP, nil, list{tracked(1, model.TCP, true, false)}, 7, 8, 0, 0},
 		"some accepted":                    {model.TCP, nil, list{tracked(1, model.TCP, true, false)}, 7, 9, 0, 0},
 		"some still waiting":               {model.TCP, nil, list{tracked(1, model.TCP, false, false)}, 7, 9, 1, 0},
-		"refused beside open ones":         {model.TCP, list{tracked(1, model.TCP, true, false)}, list{tracked(1, model.TCP, true, false)}, 7, 9, 2, 0},
+		"refused, and an open one":         {model.TCP, list{tracked(1, model.TCP, true, false)}, list{tracked(1, model.TCP, true, false)}, 7, 9, 2, 0},
 		"nothing new":                      {model.TCP, nil, nil, 7, 7, 0, 0},
 		"an end of UDP":                    {model.UDP, nil, nil, 7, 9, 0, 0},
 		"no answer":                        {model.UDP, list{tracked(1, model.UDP, false, false)}, list{tracked(1, model.UDP, false, false)}, 7, 7, 0, 1},

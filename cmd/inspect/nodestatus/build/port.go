@@ -167,7 +167,7 @@ func (b *portBuilder) isIn(s model.EndpointSlice) bool {
 }
 
 // maxUnserved is how many endpoints are listed for the ports of a Service that they do not have, or
-// that are not programmed: those of the first port that exceeds it, and then one of each port. No
+// that are not programmed: all of the first port that exceeds it, and then one of each port. No
 // budget limits these.
 const maxUnserved = 10_000
 

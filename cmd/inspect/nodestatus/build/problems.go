@@ -43,7 +43,7 @@ type claimKey struct {
 	nodePort      uint16
 }
 
-// conflicts assigns what Services claim in vain, once for all ports of an address.
+// conflicts assigns lost claims to Services, once for all ports of an address.
 func (b *builder) conflicts() {
 	claims := map[claimKey][]model.Conflict{}
 	for _, c := range b.snapshot.Conflicts {

@@ -58,7 +58,7 @@ func (p *timedConn) Read(b []byte) (int, error) {
 }
 
 // AckRequests acknowledges each request (102 Processing, RFC 2518 section 10.1) before it
-// is handled, so that the client can distinguish a busy process from a stopped one.
+// is handled, so the client can distinguish a busy process from a stopped one.
 func AckRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoAtLeast(1, 1) { // HTTP/1.0 has no such status

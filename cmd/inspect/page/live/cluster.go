@@ -146,7 +146,7 @@ func (c *Cluster) list(ctx context.Context) {
 	c.forget()
 }
 
-// forget removes Services that no node reports any more. Nodes choose the names, and could
+// forget removes Services that no node reports. Nodes choose the names, and could
 // report others each time.
 func (c *Cluster) forget() {
 	reported := map[key]bool{}

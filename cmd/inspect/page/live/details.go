@@ -63,7 +63,7 @@ type Flow struct {
 	Total   uint64   `json:"connections"`
 	// Reason is why it gets no new connections from here.
 	Reason string `json:"reason,omitempty"`
-	// Ports are those of the endpoint.
+	// Ports are the endpoint's.
 	Ports []uint16 `json:"ports"`
 }
 

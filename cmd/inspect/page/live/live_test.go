@@ -24,9 +24,9 @@ type fakeNodes struct {
 	took               func(name string) time.Duration // of a tally
 	lists              time.Duration                   // of a list of Services, which then fails
 	asked              map[string]int                  // tallies, by node
-	others             int                             // other questions
+	others             int                             // other requests
 	find               func(nodes.Node) ([]findings.Finding, error)
-	now                int // questions for tallies that wait for an answer
+	now                int // requests for tallies without a response yet
 	most               int
 	listing, mostLists int // the same for lists of Services
 }
@@ -180,7 +180,7 @@ func TestSilentNodeCostsNoOtherAnything(t *testing.T) {
 		if len(o.Problems) != 2 || o.Problems[0].Object != "Node node-2" || o.Problems[1].Object != "Node node-4" {
 			t.Errorf("the problems are %+v", o.Problems)
 		}
-		// 5 minutes are 60 questions to a node that answers.
+		// 5 minutes are 60 requests to a node that responds.
 		if n := f.asked["node-2"]; n > 10 {
 			t.Errorf("the node that does not answer is asked %d times", n)
 		}

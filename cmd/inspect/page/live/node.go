@@ -127,7 +127,7 @@ func (n *node) line(k key) *line {
 }
 
 // judge sets the states of the Services, by tally and findings: the worst one counts, and of
-// two that are as bad that of the tally.
+// two that are as bad the tally's.
 func (n *node) judge() {
 	n.states = maps.Clone(n.tallied)
 	for i := range n.findings {

@@ -35,7 +35,7 @@ type sum struct {
 type Overview struct {
 	Time       time.Time `json:"time"`
 	Generation int       `json:"generation"` // of the list of nodes
-	// Every is how long a round of questions to all nodes takes, in seconds.
+	// Every is how long a round of requests to all nodes takes, in seconds.
 	Every    float64   `json:"every"`
 	Error    string    `json:"error,omitempty"` // why the nodes cannot be listed
 	Nodes    []Status  `json:"nodes"`
@@ -106,7 +106,7 @@ func (c *Cluster) all() []*service {
 }
 
 // addUp adds up what the nodes know. Numbers of a node that does not answer are old, and
-// do not count. A rate is known if that of a node is.
+// do not count. A rate is known if any node has one.
 func (c *Cluster) addUp() {
 	rated := slices.ContainsFunc(c.nodes, func(n *node) bool { return n.answered() && n.rated })
 	for _, s := range c.services {

@@ -5,8 +5,8 @@ import "time"
 const (
 	// minPeriod is the shortest time from one question to a node to the next.
 	minPeriod = 5 * time.Second
-	// nodeInterval times the number of nodes is how long a round takes at least, so that
-	// the API server, through which all questions go, gets at most 20 of them per second.
+	// nodeInterval times the number of nodes is how long a round takes at least: the API
+	// server, which forwards all requests, gets at most 20 of them per second.
 	nodeInterval = 50 * time.Millisecond
 	// tookFactor times the duration of its last answer is how long a node is not asked, after
 	// the second answer: it works at most a fiftieth of the time.

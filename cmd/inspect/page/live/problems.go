@@ -71,7 +71,7 @@ func newProblem(m *findings.Merged) Problem {
 	return p
 }
 
-// own counts the problems of each node that most other nodes do not have: those of the node,
+// own counts the problems of each node that most other nodes do not have: problems of the node,
 // rather than of an object of the cluster.
 func own(problems []Problem, answering int) map[string]int {
 	out := map[string]int{}
@@ -98,7 +98,7 @@ func rank(p Problem) int {
 }
 
 // problem returns a problem of the node itself, without an object. The field, which is not
-// shown, is the text without the node's name, so that nodes with the same problem are merged.
+// shown, is the text without the node's name, so nodes with the same problem are merged.
 func (n *node) problem(reason, text string) findings.Finding {
 	return findings.Finding{
 		Severity: nodestatus.SeverityProblem, Reason: reason,

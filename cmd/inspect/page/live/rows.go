@@ -9,7 +9,7 @@ import (
 
 // Rows are Services on each node.
 type Rows struct {
-	// Generation is that of the list of nodes, in whose order the numbers are.
+	// Generation is the generation of the list of nodes, which orders the numbers.
 	Generation int   `json:"generation"`
 	Rows       []Row `json:"rows"`
 }

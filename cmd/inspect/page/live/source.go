@@ -10,8 +10,8 @@
 //
 // What it costs is bounded (pace.go): a node is asked at most every 5 seconds, and less
 // often in large clusters, if its answers take long, or if they are large. No node is asked
-// any more 30 seconds after the last [Cluster.Watch]. A node that does not answer costs its
-// own time-out; it is asked less and less often, and the sums are those of the others.
+// later than 30 seconds after the last [Cluster.Watch]. A node that does not answer costs its
+// own time-out; it is asked less and less often, and the sums are of the others.
 package live
 
 import (
