@@ -165,8 +165,8 @@ func (s *desiredState) takeTriggers() (all []time.Time) {
 	return all
 }
 
-// never postpones nothing.
-func never(string) bool { return false }
+// noneWaits postpones nothing.
+func noneWaits(string) bool { return false }
 
 // overBudget returns why a Service is not served, or nil if it is served again.
 func overBudget(e model.OverBudget) error {
@@ -217,7 +217,7 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 		}
 	}
 	s.setInterfaces(known)
-	_, changes := s.take(never)
+	_, changes := s.take(noneWaits)
 	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
 	return rules, changes.Conflicts
 }
@@ -228,7 +228,7 @@ func Compare(c Config, events []Event, interfaces []netip.Prefix, have nft.Table
 	s := newDesiredState(c)
 	s.apply(events)
 	s.setInterfaces(interfaces)
-	s.take(never)
+	s.take(noneWaits)
 	_, batch := nft.Adopt(s.config.Rules, have, s.all())
 	return batch
 }

@@ -70,8 +70,8 @@ func (n *proxyOrKernel) readKernel(
 	return d, err
 }
 
-// explainSilence adds to the error that no process answers why there may be none.
-func explainSilence(err error) error {
+// explainNoProcess adds to the error that no process answers why there may be none.
+func explainNoProcess(err error) error {
 	if !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}

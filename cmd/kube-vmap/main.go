@@ -96,7 +96,7 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
 		get.NewCommand(&proxyOrKernel{}, "kube-vmap", nil),
-		status.NewNodeCommand(&client.ThisNode{}, explainSilence),
+		status.NewNodeCommand(&client.ThisNode{}, explainNoProcess),
 		problems.NewCommand(&client.ThisNode{}, "kube-vmap", nil), explain.NewCommand(),
 		top.NewCommand(&client.ThisNode{}, "kube-vmap", time.Second),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(),

@@ -55,8 +55,8 @@ can connect to that address, too: whoever has the URL sees what you see.`,
 
 // explainer returns the function that follows packets. Each question begins with what the
 // API server has now.
-func explainer(f *cluster.Flags) func(context.Context, page.Question) (any, error) {
-	return func(ctx context.Context, q page.Question) (any, error) {
+func explainer(f *cluster.Flags) func(context.Context, page.ExplainRequest) (any, error) {
+	return func(ctx context.Context, q page.ExplainRequest) (any, error) {
 		e, err := explain.New(f, q.Family)
 		if err != nil {
 			return nil, err

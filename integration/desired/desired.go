@@ -35,7 +35,7 @@ func Rules(t testing.TB, dir string, flags ...string) (nft.Config, nft.Change) {
 
 func configOf(flags []string) nft.Config {
 	config := nft.Config{
-		MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(),
+		MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.CallsOldDataInvalid(),
 		CountConnections: true, PassiveHealth: true,
 	}
 	for _, flag := range flags {

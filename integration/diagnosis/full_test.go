@@ -23,10 +23,10 @@ import (
 // crowdPorts is how many ports the Service has that fills the counters.
 const crowdPorts = 600
 
-// TestNamespaceThatFillsTheCountersMakesRoom fills the set of counters with pairs of one
+// TestNamespaceThatFillsTheCountersIsEvicted fills the set of counters with pairs of one
 // namespace. From then on the connections of another one are counted exactly, and the first
 // one's are reported as not counted.
-func TestNamespaceThatFillsTheCountersMakesRoom(t *testing.T) {
+func TestNamespaceThatFillsTheCountersIsEvicted(t *testing.T) {
 	s := newScene(t, 3, 0)
 	k := labtest.Kernel(t, s.Node.Host)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers}

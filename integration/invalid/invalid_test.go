@@ -89,7 +89,7 @@ func TestConnectionsSurviveInvalidSegments(t *testing.T) {
 					for _, o := range invalidSegments {
 						t.Run(fmt.Sprintf("%s/%s/%s", family, c.name, o.name), func(t *testing.T) {
 							err := survives(t, newConnection(t, c.host, to, port), l.Pods[1].Host, o.make)
-							ends := o.name == "data beyond the window" && flags == nil && !settings.DistrustsOldData()
+							ends := o.name == "data beyond the window" && flags == nil && !settings.CallsOldDataInvalid()
 							if ends != (err != nil) {
 								t.Errorf("the connection ended: %v; want that it does: %t", err, ends)
 							}

@@ -121,7 +121,7 @@ func (f *fleet) handler(t *testing.T) http.Handler {
 	var running sync.WaitGroup
 	running.Go(func() { c.Cluster.Run(ctx) })
 	t.Cleanup(func() { end(); running.Wait() })
-	c.Explain = func(_ context.Context, q page.Question) (any, error) {
+	c.Explain = func(_ context.Context, q page.ExplainRequest) (any, error) {
 		if f.way == nil {
 			return nil, fmt.Errorf("pod %q is not found", q.From)
 		}

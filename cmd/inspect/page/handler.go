@@ -44,8 +44,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// Question asks for the path of a packet.
-type Question struct {
+// An ExplainRequest names the packets whose path to explain.
+type ExplainRequest struct {
 	From, To string // as explain understands them
 	Family   string // empty for all
 }
@@ -54,7 +54,7 @@ type Question struct {
 type Config struct {
 	Cluster *live.Cluster
 	// Explain returns the path of a packet, to be sent as JSON.
-	Explain func(ctx context.Context, q Question) (any, error)
+	Explain func(ctx context.Context, q ExplainRequest) (any, error)
 	Context string // of kubectl
 	Path    string // with which every path begins: the token
 }
@@ -194,8 +194,8 @@ func (s *server) service(r *http.Request) (any, error) {
 // path returns the path of a packet.
 func (s *server) path(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	question := Question{From: q.Get("from"), To: q.Get("to"), Family: q.Get("family")}
-	if question.From == "" || question.To == "" {
+	request := ExplainRequest{From: q.Get("from"), To: q.Get("to"), Family: q.Get("family")}
+	if request.From == "" || request.To == "" {
 		return nil, failure{http.StatusBadRequest, errors.New("from and to are needed")}
 	}
 	select {
@@ -204,7 +204,7 @@ func (s *server) path(r *http.Request) (any, error) {
 	case <-r.Context().Done():
 		return nil, errors.New("other packets are being followed; try again")
 	}
-	answer, err := s.Explain(r.Context(), question)
+	answer, err := s.Explain(r.Context(), request)
 	if err != nil {
 		return nil, failure{http.StatusUnprocessableEntity, err}
 	}

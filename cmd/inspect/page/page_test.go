@@ -19,7 +19,7 @@ import (
 func sample() http.Handler {
 	return Handler(Config{
 		Cluster: live.New(noNodes{}), Path: "/secret/", Context: "prod",
-		Explain: func(_ context.Context, q Question) (any, error) { return q, nil },
+		Explain: func(_ context.Context, q ExplainRequest) (any, error) { return q, nil },
 	})
 }
 

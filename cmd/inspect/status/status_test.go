@@ -170,7 +170,7 @@ func TestReturnedTakeOverIsPrintedOnce(t *testing.T) {
 	}
 }
 
-func TestSilenceIsTrouble(t *testing.T) {
+func TestMissingProcessIsTrouble(t *testing.T) {
 	out, code := run(t, "--status-socket", "@kube-vmap-test-none")
 	if code != exit.Trouble || !strings.Contains(out, client.ErrNotRunning.Error()) || !strings.HasSuffix(out, "; explained") {
 		t.Errorf("without a process, exit code %d: %s", code, out)

@@ -30,7 +30,7 @@ func (c *Config) Loop() (sync.Config, error) {
 			Protect:          c.ProtectTables, // see node.DropUnsupported
 			CountConnections: c.CountConnections,
 			PassiveHealth:    true, // annotations of Services can ask for it
-			DropInvalid:      c.DropInvalid || node.DistrustsOldData() && !c.Proxy.Conntrack.TCPBeLiberal,
+			DropInvalid:      c.DropInvalid || node.CallsOldDataInvalid() && !c.Proxy.Conntrack.TCPBeLiberal,
 		},
 		SyncPeriod:    s.syncPeriod,
 		MinSyncPeriod: s.minSyncPeriod,

@@ -28,9 +28,9 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// DistrustsOldData reports whether connection tracking of this kernel calls late TCP
+// CallsOldDataInvalid reports whether connection tracking of this kernel calls late TCP
 // packets invalid. Linux does not since 6.1 (commit 6e250dcbff1d).
-func DistrustsOldData() bool {
+func CallsOldDataInvalid() bool {
 	release, err := Release()
 	return err == nil && before(release, 6, 1)
 }

@@ -96,7 +96,7 @@ func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []
 		return c.List(Query{f, p, to.Port()}, isFrom)
 	}
 	get := request(msgGet, 0, nft.FamilyNumber(f), func(e *attr.Encoder) { encodeTuple(e, ctaTupleOrig, p, client, to) })
-	err = c.ask(get, msgNew, func(data []byte) {
+	err = c.exchange(get, msgNew, func(data []byte) {
 		if e, _, ok := decode(data); ok && isFrom(e) {
 			flows = append(flows, e)
 		}
@@ -107,9 +107,9 @@ func (c *Conntrack) Flows(p model.Protocol, client, to netip.AddrPort) (flows []
 	return flows, nil
 }
 
-// ask sends a request other than a dump, and calls fn with the replies of a kind. The kernel
+// exchange sends a request other than a dump, and calls fn with the replies of a kind. The kernel
 // marks some of them as part of a dump, which never ends, so a short one is requested after it.
-func (c *Conntrack) ask(m netlink.Message, kind netlink.HeaderType, fn func(data []byte)) (err error) {
+func (c *Conntrack) exchange(m netlink.Message, kind netlink.HeaderType, fn func(data []byte)) (err error) {
 	conn, err := c.dial()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (c *Conntrack) IsFull() (bool, error) {
 // Usage returns how many entries the kernel's table has, and can have; zeros if the kernel does
 // not say.
 func (c *Conntrack) Usage() (entries, most uint32, err error) {
-	err = c.ask(request(msgUsage, 0, unix.AF_UNSPEC, nil), msgUsage, func(data []byte) {
+	err = c.exchange(request(msgUsage, 0, unix.AF_UNSPEC, nil), msgUsage, func(data []byte) {
 		entries, most = decodeUsage(data)
 	})
 	if err != nil {

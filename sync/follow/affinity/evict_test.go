@@ -197,7 +197,7 @@ func TestNamespaceBeyondItsShareLosesClients(t *testing.T) {
 	})
 }
 
-func TestOnlyNamespaceMakesRoom(t *testing.T) {
+func TestOnlyNamespaceIsEvicted(t *testing.T) {
 	run(t, func(r *rig, id nft.SetID) {
 		for service := range 2 { // also clients of destinations without a Service
 			r.clients[id] = nil

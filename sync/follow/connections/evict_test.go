@@ -55,7 +55,7 @@ func (r *rig) uncounted(w way) []model.Match {
 	return list
 }
 
-func TestNamespaceBeyondItsShareMakesRoom(t *testing.T) {
+func TestNamespaceBeyondItsShareIsEvicted(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		if w.p != model.UDP {
 			return // the same for all protocols, and slow
@@ -117,7 +117,7 @@ func TestRoomThatIsMadeInPartIsReported(t *testing.T) {
 	})
 }
 
-func TestRisingCounterMakesRoom(t *testing.T) {
+func TestRisingCounterCausesEviction(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		<-time.After(pollPeriod + time.Millisecond)

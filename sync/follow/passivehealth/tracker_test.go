@@ -488,8 +488,8 @@ func TestAnsweredConnectionEndsVerdict(t *testing.T) {
 	})
 }
 
-// TestSpoofedClientsHideNobody has clients of many addresses without a reply in another namespace.
-func TestSpoofedClientsHideNobody(t *testing.T) {
+// TestSpoofedClientsHideNoWitness has clients of many addresses without a reply in another namespace.
+func TestSpoofedClientsHideNoWitness(t *testing.T) {
 	run(t, model.IPv4, model.TCP, func(w *world) {
 		s, other := busy(w), w.serve("other", "other", w.protocol, 200)
 		w.pods[s.endpoints[1].addr.Addr()].dead = true

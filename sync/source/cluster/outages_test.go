@@ -169,9 +169,9 @@ func TestTimeoutsAreNamed(t *testing.T) {
 	})
 }
 
-// TestSilenceIsAnOutage has a network that loses a response or the rest of a watch, but not the
+// TestLostResponseIsAnOutage has a network that loses a response or the rest of a watch, but not the
 // connection. Requests that follow get responses, but nothing tells the client about the loss.
-func TestSilenceIsAnOutage(t *testing.T) {
+func TestLostResponseIsAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose, find func(*apitest.Server)
 		within     time.Duration
@@ -210,7 +210,7 @@ func TestSilenceIsAnOutage(t *testing.T) {
 	}
 }
 
-func TestSilenceAtTheStartIsAnOutage(t *testing.T) {
+func TestLostResponseAtTheStartIsAnOutage(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,

@@ -93,7 +93,7 @@ func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 		n.asking = true
 		c.inFlight++
 		of := n.Node
-		work = append(work, func(ctx context.Context) { c.ask(ctx, n, of) })
+		work = append(work, func(ctx context.Context) { c.query(ctx, n, of) })
 	}
 	lists := func(n *node) bool { return n.answered() && n.tally.Summary.Services > 0 }
 	i := slices.IndexFunc(c.nodes, lists)

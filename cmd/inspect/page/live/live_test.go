@@ -202,9 +202,9 @@ func TestNodesAreNotAskedWithoutViewers(t *testing.T) {
 	})
 }
 
-// TestQuestionsToManyNodesAreBounded has a thousand nodes, of which a tenth does not answer
+// TestRequestsToManyNodesAreBounded has a thousand nodes, of which a tenth does not answer
 // for 10 s.
-func TestQuestionsToManyNodesAreBounded(t *testing.T) {
+func TestRequestsToManyNodesAreBounded(t *testing.T) {
 	f := newFake(1000)
 	slow := func(name string) bool { return name[len(name)-1] == '7' }
 	f.took = func(name string) time.Duration {

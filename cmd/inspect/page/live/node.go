@@ -45,10 +45,10 @@ type state struct{ name, severity, problem string }
 // answered reports whether the last question was answered.
 func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
 
-// ask asks a node for its tally, and after the first one and then rarely for its findings,
+// query requests the tally of a node, and after the first one and then rarely for its findings,
 // which take longer, since the node observes endpoints for them. A list of nodes may change n
 // meanwhile; of is what it was.
-func (c *Cluster) ask(ctx context.Context, n *node, of nodes.Node) {
+func (c *Cluster) query(ctx context.Context, n *node, of nodes.Node) {
 	start := time.Now()
 	tally, err := c.source.Tally(ctx, of)
 	more := c.answer(n, tally, err, start)
@@ -62,7 +62,7 @@ func (c *Cluster) ask(ctx context.Context, n *node, of nodes.Node) {
 		if n.findings = nil; err == nil { // after an error, the states in the tally are shown instead
 			n.findings = list
 		}
-		n.judge()
+		n.setStates()
 	}
 	c.inFlight--
 	n.asking = false
@@ -81,7 +81,7 @@ func (c *Cluster) answer(n *node, tally *nodestatus.Tally, err error, asked time
 	}
 	n.failures, n.at = 0, time.Now()
 	c.take(n, tally)
-	n.judge()
+	n.setStates()
 	return n.tallies%findingsFactor == 1
 }
 
@@ -126,9 +126,9 @@ func (n *node) line(k key) *line {
 	return &n.lines[i]
 }
 
-// judge sets the states of the Services, by tally and findings: the worst one counts, and of
+// setStates sets the states of the Services, by tally and findings: the worst one counts, and of
 // two that are as bad the tally's.
-func (n *node) judge() {
+func (n *node) setStates() {
 	n.states = maps.Clone(n.tallied)
 	for i := range n.findings {
 		f := &n.findings[i]
