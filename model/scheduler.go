@@ -10,8 +10,12 @@ package model
 //   - its flag value in cmd/kube-vmap/config/flag_table.go
 //   - its choice ([Pool.PicksOneOf]) and slots in weights.go (a hash has at most [MaxSlots]), and
 //     its cost in budget.go if it takes a table
-//   - a method in nft/chains.go, its expression in nft/pick.go, and its probe in nft/sample.go
-//   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random
+//   - a method in nft/chains.go, its expression in nft/pick.go, its probe in nft/sample.go, and in
+//     nft/installed_read.go what a read of the kernel shows
+//   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random;
+//     its name in nodestatus/document.go
+//   - draws for tests in sync/source/convert/converttest/draw.go and sync/looptest/history.go, and
+//     packets in integration/schedulers
 type Scheduler uint8
 
 // The schedulers.
