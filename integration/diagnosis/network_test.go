@@ -189,11 +189,7 @@ func (s *scene) expectReport(f model.Family, trap trap, says string) {
 		}
 		return nil
 	})
-	out := s.run("preflight", "-o", "json")
-	var r preflight.Report
-	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
-		s.t.Fatalf("%v: %s", err, out)
-	}
+	out, r := s.preflight()
 	if passes := f.String() + " from a pod to a ClusterIP, pod on another node"; says == "" && !strings.Contains(out.Stdout, passes) {
 		s.t.Errorf("preflight: want %q in %s", passes, out)
 	}
@@ -206,6 +202,30 @@ func (s *scene) expectReport(f model.Family, trap trap, says string) {
 			if i.Name == name && (i.Verdict != verdict || lost && !strings.Contains(i.Detail, says)) {
 				s.t.Errorf("preflight: %+v, want %s, %q", i, verdict, says)
 			}
+		}
+	}
+}
+
+func (s *scene) preflight() (out daemon.Output, r preflight.Report) {
+	s.t.Helper()
+	out = s.run("preflight", "-o", "json")
+	if err := json.Unmarshal([]byte(out.Stdout), &r); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	return out, r
+}
+
+// TestPacketsPassToHostsNotYetKnown has a node that has sent nothing to other nodes for a while: the
+// kernel does not know their link layer addresses any longer.
+func TestPacketsPassToHostsNotYetKnown(t *testing.T) {
+	s := newScene(t, 1, 1)
+	labtest.Run(t, s.Node.Host, "", "sh", "-ec", "ip -4 neighbour flush all; ip -6 neighbour flush all")
+	out, r := s.preflight()
+	i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == "packets of Services" })
+	for _, f := range model.Families {
+		passes := f.String() + " from outside to a node port, pod on another node"
+		if r.Items[i].Verdict != programs.Fine || !strings.Contains(out.Stdout, passes) {
+			t.Errorf("%+v, want %q", r.Items[i], passes)
 		}
 	}
 }

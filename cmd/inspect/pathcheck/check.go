@@ -58,7 +58,7 @@ var policyChains = []string{"cali-", "KUBE-POD-FW-", "KUBE-NWPLCY-", "KUBE-ROUTE
 // Simulate simulates the packets that choose returns, on the node of the calling thread. Packets with
 // the same name are lost only if the same rule stops all: a network policy stops the packets of single pods.
 func Simulate(c livenode.Config, choose func(*livenode.Network) []Packet) (out []Result, err error) {
-	c.NewConnections = true
+	c.OnlyConfiguration = true
 	n, err := livenode.Open(c)
 	if err != nil {
 		return nil, err

@@ -38,8 +38,9 @@ type Config struct {
 	Interrupted func() error
 	// WithoutOurs also simulates where kube-vmap has no table.
 	WithoutOurs bool
-	// NewConnections ignores the connections that the kernel tracks.
-	NewConnections bool
+	// OnlyConfiguration simulates what rules, routes and sysctls do: without the connections that the
+	// kernel tracks, and as if each host on a link replied.
+	OnlyConfiguration bool
 	// View returns the rules that a packet meets instead of the kernel's rules, unless it is nil.
 	View func(simulate.Packet, simulate.Rules) simulate.Rules
 }
@@ -79,6 +80,9 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets, Host: n.network,
 		Neighbour: n.network.Neighbour, Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
 	}
+	if n.OnlyConfiguration {
+		sources.Neighbour = nil
+	}
 	if n.View != nil {
 		sources.Rules = n.View(p, n.rules)
 	}
@@ -99,7 +103,7 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 
 // Flows implements [simulate.Connections].
 func (n *Node) Flows(p simulate.Packet) (flows []simulate.Flow, err error) {
-	if n.NewConnections {
+	if n.OnlyConfiguration {
 		return nil, nil
 	}
 	list, err := n.connections.Flows(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
