@@ -6,6 +6,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/sync/throttle"
 )
 
 // Config is the configuration of a [Loop].
@@ -35,6 +36,8 @@ type Config struct {
 	// that take more than a tenth of one processor are postponed.
 	CPUTime func() time.Duration
 
+	// Background is what the reads of the DriftReader and other background work may cost together.
+	Background *throttle.Budget
 	// DriftReader reads the kernel's tables to detect changes by other processes. Without
 	// it, and if Rules.Protect is set, nothing is detected.
 	DriftReader TableReader

@@ -70,9 +70,6 @@ type driftResult struct {
 const (
 	// driftPollInterval is how often to check for foreign changes.
 	driftPollInterval = 500 * time.Millisecond
-	// driftPauseFactor is for the pause after a read: where others change nf_tables all the time,
-	// reads take at most a twentieth of a processor.
-	driftPauseFactor = 19
 	// maxDriftRepeats is how often a read is repeated concurrently before the loop waits for it.
 	maxDriftRepeats = 3
 )
@@ -80,8 +77,10 @@ const (
 // newDrift returns a detector, which does nothing if the tables are protected or without
 // a reader.
 func newDrift(c Config, k Kernel) *drift {
-	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan driftResult, 1)}
-	d.pace.Factor = driftPauseFactor
+	d := &drift{
+		kernel: k, protected: c.Rules.Protect, found: make(chan driftResult, 1),
+		pace: c.Background.Throttle(0),
+	}
 	if c.DriftReader != nil && !d.protected {
 		d.reader, d.ticker = c.DriftReader, time.NewTicker(driftPollInterval)
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kube-vmap/model"
 )
 
@@ -78,14 +76,4 @@ func (p *processorShares) schedule(postponed []string) {
 	}
 	first := slices.MinFunc(postponed, func(a, b string) int { return p.paidOff[a].Compare(p.paidOff[b]) })
 	p.timer.Reset(time.Until(p.paidOff[first]) - restAllowance)
-}
-
-// ThreadCPUTime returns the processor time of the calling thread, or zero if the kernel
-// lacks such a clock.
-func ThreadCPUTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }

@@ -41,24 +41,30 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	})
 	p.problems = append(p.problems, p.checks.Problems, p.takeover.Problems)
 	out := []follower{
-		p.checks, flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
+		p.checks, flows.New(flows.Config{
+			EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled, Background: p.loop.Background,
+		},
 			p.flowKernel(m), p.log),
 		leastconn.New(leastconn.Config{
 			Tracking: conntrack.New(conntrack.Config{}), Overlays: p.loop.Overlays, Log: p.log,
+			Background: p.loop.Background,
 		}),
 		affinity.New(affinity.Config{
-			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull,
+			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull, Background: p.loop.Background,
 		}),
 	}
 	holds := hold.New(hold.Config{
 		Kernel: p.handles.take(), Tracking: conntrack.New(conntrack.Config{}), Overlays: p.loop.Overlays,
 		Addresses: addresses.Read, TCPTimeout: conntrack.TCPTimeout, Recorder: recorder, Log: p.log,
+		Background: p.loop.Background,
 	})
 	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting
 	out = append(out, p.passiveHealth(m), holds, p.demandReporter(holds))
 	if p.config.CountConnections {
-		c := connections.New(connections.Config{Kernel: p.handles.take(), Log: p.log, Recorder: recorder})
+		c := connections.New(connections.Config{
+			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Background: p.loop.Background,
+		})
 		m.AddConnections(c, p.config.EndpointMetrics)
 		out = append(out, c)
 	}
@@ -74,7 +80,10 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 
 // demandReporter returns the follower that reports demand to kube-vmap-scaler.
 func (p *proxy) demandReporter(h *hold.Hold) follower {
-	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: p.config.ScalerDirectory, Log: p.log})
+	r := demand.New(demand.Config{
+		Demand: h.Demand, Changed: h.DemandChanged(), Dir: p.config.ScalerDirectory, Log: p.log,
+		Background: p.loop.Background,
+	})
 	p.reports = append(p.reports, func(h *nodestatus.Health) {
 		if since, err := r.Failure(); err != nil {
 			h.Problems = append(h.Problems, nodestatus.Problem{
@@ -92,7 +101,7 @@ func (p *proxy) passiveHealth(m *metrics.Metrics) follower {
 	t := passivehealth.New(passivehealth.Config{
 		NodeName: p.loop.NodeName, Tracking: conntrack.New(conntrack.Config{}), Counter: p.handles.take(),
 		Probe:    passivehealth.Prober{Mark: p.loop.Rules.ProbeMark()}.Probe,
-		Overlays: p.loop.Overlays, Recorder: p.loop.Recorder, Log: p.log,
+		Overlays: p.loop.Overlays, Recorder: p.loop.Recorder, Log: p.log, Background: p.loop.Background,
 	})
 	m.AddPassiveHealth(t)
 	p.unresponsive = t.Report

@@ -21,7 +21,7 @@ import (
 )
 
 // A pathChecker simulates check packets when nf_tables change, and now and then because routes,
-// sysctls and iptables-legacy may: at most for a hundredth of a processor.
+// sysctls and iptables-legacy may.
 type pathChecker struct {
 	loop        *sync.Loop
 	healthPorts func(balanced bool) []uint16
@@ -34,15 +34,18 @@ type pathChecker struct {
 }
 
 const (
+	// pauseFactor times the processor time of a simulation is the pause after it: a hundredth of a processor.
+	pauseFactor = 99
 	// lookPeriod is how often to look whether nf_tables have changed, idlePeriod how often to simulate
 	// if not, and maxRuleset how long to wait for the loop, which may wait for the kernel.
 	lookPeriod, idlePeriod, maxRuleset = 5 * time.Second, 30 * time.Second, time.Second / 2
 )
 
-func newPathChecker(loop *sync.Loop, healthPorts func(balanced bool) []uint16) *pathChecker {
-	c := &pathChecker{
-		loop: loop, healthPorts: healthPorts, throttle: throttle.Throttle{Factor: 99, ProcessorTime: sync.ThreadCPUTime},
-	}
+func newPathChecker(
+	loop *sync.Loop, background *throttle.Budget, healthPorts func(balanced bool) []uint16,
+) *pathChecker {
+	c := &pathChecker{loop: loop, healthPorts: healthPorts, throttle: background.Throttle(0)}
+	c.throttle.Factor = pauseFactor
 	c.results.Store(&[]pathcheck.Result{})
 	return c
 }

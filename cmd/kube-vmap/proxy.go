@@ -27,6 +27,7 @@ import (
 	"kube-vmap/sync/source/addresses"
 	"kube-vmap/sync/source/cluster"
 	"kube-vmap/sync/source/manifests"
+	"kube-vmap/sync/throttle"
 )
 
 // proxy holds the parts of the Service proxy. Most are tasks: each does one thing until
@@ -143,7 +144,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	p.loop.DriftReader = p.handles.take()
-	p.loop.CPUTime = sync.ThreadCPUTime
+	p.loop.CPUTime, p.loop.Background = throttle.ThreadCPUTime, &throttle.Budget{}
 	for _, f := range p.followers(h, m) {
 		p.loop.Followers, p.tasks = append(p.loop.Followers, f), append(p.tasks, f.Run)
 	}
@@ -152,7 +153,7 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	if s, ok := p.source.(*cluster.Source); ok {
 		m.AddAPIAge(s.Age)
 	}
-	p.paths = newPathChecker(loop, p.healthPorts)
+	p.paths = newPathChecker(loop, p.loop.Background, p.healthPorts)
 	p.tasks = append(p.tasks, p.paths.Run)
 	m.AddPathChecks(pathcheck.States, p.paths.count)
 	servers, err := p.servers(h, m, loop)

@@ -33,6 +33,7 @@ import (
 	"kube-vmap/sync/follow/demand"
 	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/source/addresses"
+	"kube-vmap/sync/throttle"
 )
 
 const (
@@ -128,7 +129,7 @@ func startSleeping(ctx context.Context, b *testing.B, group *errgroup.Group, l *
 	r := demand.New(demand.Config{Demand: h.Demand, Changed: h.DemandChanged(), Dir: b.TempDir(), Log: log})
 	n.serveReports(b, r)
 	loop := sync.NewLoop(sync.Config{
-		NodeName: thisNode, Rules: config, CPUTime: sync.ThreadCPUTime, Overlays: overlays, Followers: []sync.Follower{n, h},
+		NodeName: thisNode, Rules: config, CPUTime: throttle.ThreadCPUTime, Overlays: overlays, Followers: []sync.Follower{n, h},
 	}, n, labtest.Kernel(b, l.Node.Host), log)
 	for _, run := range []func(context.Context) error{h.Run, r.Run, loop.Run} {
 		group.Go(func() error { return run(ctx) })

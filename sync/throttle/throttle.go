@@ -1,22 +1,37 @@
-// Package throttle bounds what repeated work of this process costs. At most, of one processor:
+// Package throttle bounds what repeated work of this process costs. Of one processor, the following
+// together take at most a twentieth (see [Budget]); by itself, each takes at most:
 //
-//	1/20    comparing our tables with the desired state, while others change nf_tables
-//	1/10    changes of one namespace, while others have changes, too
-//	1/5     ending flows to removed endpoints, elapsed time
+//	1/20    comparing our tables with the desired state, while others change nf_tables, elapsed time
+//	1/20    ending flows to removed endpoints
 //	1/71    evicting clients with session affinity, while the map is full
-//	1/71    counting connections for least connections, and a fifth more for garbage
+//	1/71    counting connections for least connections
 //	1/100   simulating the packets by which the node checks itself
-//	0.4 %   reading connections for passive health checks, of each family and protocol; 0.025 % while
-//	        none may count; over UDP twice that, or a reading in 25 s; counters of connections: 0.05 %
-//	1/21    reading who waits for an endpoint; the same for their clients, and for connections, while
-//	        a Service scales to zero; the same for what to report of it
-//	1/10    reading connection counters, or all connections for status and top, elapsed time
-//	1/11    the page of this node, while it is open in a browser, elapsed time
+//	1/20    reading who waits for an endpoint; their clients, and connections, while a Service scales
+//	        to zero; comparing what to report of it
+//	1/20    reading connection counters; for passive health checks, 1/2001
+//
+// Readings of connections for passive health checks take 0.4 %, of each family and protocol; 0.025 %
+// while none may count; over UDP twice that, or a reading in 25 s. With these, and a fifth more for
+// garbage, which other threads collect, background work takes at most a tenth.
+//
+// Each reads for itself. One reader of connection tracking for all would send every entry each time,
+// 200,000 in 470 ms of processor time. The ones without a reply, or over UDP, take 70 ms, since the
+// kernel selects them.
+//
+// Other bounds are for work that is requested: a tenth for changes of one namespace, while others
+// have changes, too; a tenth, elapsed time, for the connections that status and top list; an eleventh
+// for answers to a browser.
 package throttle
 
 import (
+	"maps"
 	"runtime"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // A Throttle separates repetitions of work by a multiple of what the last one took. It takes
@@ -31,7 +46,8 @@ type Throttle struct {
 	// that elapsed time does. On a busy node other programs use most of that.
 	ProcessorTime func() time.Duration
 
-	until time.Time
+	budget *Budget
+	until  time.Time
 }
 
 // Do works, begins the pause and returns its length.
@@ -54,9 +70,80 @@ func (t *Throttle) Pause(took time.Duration) time.Duration {
 	if t.Max > 0 {
 		pause = min(pause, t.Max)
 	}
+	if t.budget != nil {
+		pause = t.budget.stretch(t, took, pause)
+	}
 	t.until = time.Now().Add(pause)
 	return pause
 }
 
 // Remaining returns how much of the pause remains; zero if the work may be done now.
 func (t *Throttle) Remaining() time.Duration { return max(0, time.Until(t.until)) }
+
+// A Budget bounds what all its throttles take together, as soon as each has paused: one part in
+// [BudgetParts] of a processor. Of that, all have the same share, and what one does not need goes to the others. So the
+// large ones never delay small ones. It is safe for concurrent use. Throttles of a nil one share
+// nothing.
+type Budget struct {
+	// ProcessorTime is as in [Throttle]; nil means [ThreadCPUTime].
+	ProcessorTime func() time.Duration
+
+	mu    sync.Mutex
+	works map[*Throttle]need
+}
+
+// A need is what a throttle would take of a processor by itself, in billionths, until its pause ends.
+type need struct {
+	parts int
+	until time.Time
+}
+
+// BudgetParts is the part of a processor that all throttles of a [Budget] take together.
+const BudgetParts = 20
+
+const processor = 1_000_000_000
+
+// Throttle returns a throttle of work that takes processor time from the budget, with the least pause.
+func (b *Budget) Throttle(least time.Duration) Throttle {
+	t := Throttle{Factor: BudgetParts - 1, Min: least, ProcessorTime: ThreadCPUTime, budget: b}
+	if b != nil && b.ProcessorTime != nil {
+		t.ProcessorTime = b.ProcessorTime
+	}
+	return t
+}
+
+// stretch returns the pause after work that took so long, of at least the given length.
+func (b *Budget) stretch(t *Throttle, took, pause time.Duration) time.Duration {
+	if took <= 0 {
+		return pause
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(b.works, func(_ *Throttle, n need) bool { return !n.until.After(now) })
+	if b.works == nil {
+		b.works = map[*Throttle]need{}
+	}
+	own := need{parts: int(float64(took) / float64(took+pause) * processor)}
+	b.works[t] = own
+	var all []int
+	for _, n := range b.works {
+		all = append(all, n.parts)
+	}
+	if share := model.FairShare(processor/BudgetParts, all); own.parts > share {
+		pause = time.Duration(float64(took) * (processor/float64(share) - 1))
+	}
+	own.until = now.Add(pause + took) // until it has worked again
+	b.works[t] = own
+	return pause
+}
+
+// ThreadCPUTime returns the processor time of the calling thread, or zero if the kernel
+// does not say.
+func ThreadCPUTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

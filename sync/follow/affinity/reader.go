@@ -29,6 +29,8 @@ type Config struct {
 	Kernel   Kernel
 	Log      *slog.Logger
 	Recorder sync.Recorder // nil means no events
+	// Background is what evictions and other background work may cost together.
+	Background *throttle.Budget
 	// Full is called with the number of connections of a family, in total, whose client
 	// was not remembered because the map was full.
 	Full func(f model.Family, total uint64)
@@ -47,12 +49,14 @@ type Reader struct {
 
 // New returns a Reader; it does nothing before Run.
 func New(c Config) *Reader {
-	return &Reader{
+	r := &Reader{
 		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
-		pace: throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
+		pace: c.Background.Throttle(0),
 		// The first totals, which may be from before this process, do not count as a rise.
 		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}
+	r.pace.Factor = pauseFactor
+	return r
 }
 
 // period is the time between reads of the counters.

@@ -38,6 +38,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	stdsync "sync"
 	"time"
@@ -46,6 +47,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
 )
 
 // Kernel is the part of [kernel.Kernel] in use, by one goroutine at a time.
@@ -66,6 +68,8 @@ type Config struct {
 	Kernel   Kernel
 	Log      *slog.Logger
 	Recorder sync.Recorder // nil means no events
+	// Background is what reads and other background work may cost together.
+	Background *throttle.Budget
 }
 
 const (
@@ -74,9 +78,6 @@ const (
 	cleanUpPeriod = 2 * time.Minute
 	// minReadInterval is how long a read is reused at least, for several readers.
 	minReadInterval = time.Second
-	// restFactor is how much longer than a read the next one must wait: frequent readers
-	// use at most a tenth of a processor.
-	restFactor = 9
 	// pollPeriod is the time between reads of the counter of connections that were not
 	// counted because the set is full.
 	pollPeriod = time.Second
@@ -92,9 +93,9 @@ type Connections struct {
 	requests chan chan struct{} // of Totals; closed when new totals are published
 
 	tracker tracker
+	pace    throttle.Throttle // of reads
 	readAt  time.Time
-	took    time.Duration // the last read
-	failing bool          // the last read or clean-up failed
+	failing bool // the last read or clean-up failed
 	stale   [len(model.Families)]staleSet
 	dropped [len(model.Families)]dropped
 
@@ -106,6 +107,7 @@ type Connections struct {
 func New(c Config) *Connections {
 	out := &Connections{
 		Config: c, Queue: follow.NewQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
+		pace: c.Background.Throttle(0),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()
@@ -152,21 +154,21 @@ func (c *Connections) handleCommits() (again <-chan time.Time) {
 	if !c.tracker.urgent {
 		return nil
 	}
-	if wait := restFactor*c.took - time.Since(c.readAt); wait > 0 {
+	if wait := c.pace.Remaining(); wait > 0 {
 		return time.After(wait)
 	}
 	c.readAll()
 	if !c.tracker.urgent {
 		return nil
 	}
-	return time.After(max(minReadInterval, restFactor*c.took))
+	return time.After(max(minReadInterval, c.pace.Remaining()))
 }
 
 // handleRequest publishes new totals. It reads the kernel, unless that was done within the
 // last second, or longer ago where it takes long.
 func (c *Connections) handleRequest() {
 	c.applyCommits()
-	if time.Since(c.readAt) >= max(minReadInterval, restFactor*c.took) {
+	if time.Since(c.readAt) >= minReadInterval && c.pace.Remaining() == 0 {
 		c.readAll()
 	}
 	t := Totals{Ports: c.tracker.totals(), Counters: c.tracker.counters}
@@ -211,17 +213,23 @@ func (c *Connections) Totals() Totals {
 }
 
 func (c *Connections) readAll() {
-	start := time.Now()
-	var failed error
 	c.tracker.urgent = false
-	for _, f := range model.Families {
-		if _, err := c.read(f); err != nil {
-			failed = err
+	c.forFamilies(func(f model.Family) error {
+		_, err := c.read(f)
+		return err
+	})
+}
+
+// forFamilies reads each family, and begins the pause.
+func (c *Connections) forFamilies(read func(model.Family) error) {
+	var errs [len(model.Families)]error
+	c.pace.Do(func() {
+		for _, f := range model.Families {
+			errs[f] = read(f)
 		}
-	}
+	})
 	c.readAt = time.Now()
-	c.took = c.readAt.Sub(start)
-	c.logOutcome(failed)
+	c.logOutcome(errors.Join(errs[:]...))
 }
 
 // read adds what was counted since the last read, and returns the whole listing. If the set

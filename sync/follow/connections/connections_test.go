@@ -91,6 +91,7 @@ func run(t *testing.T, do func(r *rig, w way)) {
 					r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
 					r.load()
 					r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Recorder: r})
+					r.c.pace.ProcessorTime = nil
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error)
 					go func() { done <- r.c.Run(ctx) }()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -29,8 +28,7 @@ type dropped struct {
 }
 
 // poll reads the counter of connections that were not counted. If it rises, others than those who
-// filled the set suffer: it reads the set, which evicts elements. If the last read evicted none,
-// the kernel may have no memory, and another read is not urgent.
+// filled the set suffer: it reads the set, which evicts elements.
 func (c *Connections) poll() {
 	rose := false
 	for _, f := range model.Families {
@@ -43,11 +41,7 @@ func (c *Connections) poll() {
 		rose = rose || total > c.dropped[f].total
 		c.dropped[f].total = total
 	}
-	rest := c.took
-	if c.failing || slices.Max(c.tracker.counters[:]) <= shareFrom {
-		rest *= restFactor
-	}
-	if rose && time.Since(c.readAt) >= rest {
+	if rose && c.pace.Remaining() == 0 {
 		c.applyCommits()
 		c.readAll()
 	}

@@ -12,6 +12,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/throttle"
 )
 
 // The numbers of frontends and of their endpoints that give a Service more than three
@@ -154,7 +155,7 @@ func TestReadsThatMakeNoRoomAreRare(t *testing.T) {
 			r.kernel.full.Store(n)
 			<-time.After(pollPeriod)
 		}
-		if took := time.Duration(reading.Load()); took > time.Minute/(restFactor+1) {
+		if took := time.Duration(reading.Load()); took > time.Minute/throttle.BudgetParts {
 			r.Errorf("reading took %s of a minute", took)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -52,14 +51,7 @@ func (s *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
 // currently stale ones.
 func (c *Connections) cleanUp() {
 	c.applyCommits()
-	var failed error
-	for _, f := range model.Families {
-		if err := c.cleanUpFamily(f); err != nil {
-			failed = err
-		}
-	}
-	c.readAt = time.Now()
-	c.logOutcome(failed)
+	c.forFamilies(c.cleanUpFamily)
 }
 
 // batchSize is about how many elements one transaction deletes.

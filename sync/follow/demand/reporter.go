@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
 	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/throttle"
@@ -33,10 +32,8 @@ import (
 const (
 	// Refresh is the time between reports of a Service whose demand goes on, and between lines.
 	Refresh = 30 * time.Second
-	// retryPause is the time between requests that fail, pauseFactor times the processor time of a
-	// comparison the pause after it.
-	retryPause  = time.Second
-	pauseFactor = 20
+	// retryPause is the time between requests that fail.
+	retryPause = time.Second
 )
 
 // Config configures a [Reporter].
@@ -48,6 +45,8 @@ type Config struct {
 	// Dir has the token, and the scaler's certificate and Service.
 	Dir string
 	Log *slog.Logger
+	// Background is what comparisons and other background work may cost together.
+	Background *throttle.Budget
 }
 
 // A Reporter is a [sync.Follower] that finds the scaler's address in commits.
@@ -78,7 +77,7 @@ type sent struct {
 func New(c Config) *Reporter {
 	return &Reporter{
 		Config: c, Queue: follow.NewQueue(), addrs: map[model.Match]model.ServiceName{},
-		pace:          throttle.Throttle{Factor: pauseFactor, ProcessorTime: sync.ThreadCPUTime},
+		pace:          c.Background.Throttle(0),
 		acceptTimeout: acceptTimeout,
 	}
 }

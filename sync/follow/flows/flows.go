@@ -7,6 +7,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync/follow"
+	"kube-vmap/sync/throttle"
 )
 
 // Kernel is the kernel's connection tracking.
@@ -25,6 +26,8 @@ type Config struct {
 	// Reconciled is called each time all stale flows of a family are deleted: how many since the
 	// last time, and how long it took. It is called on Run's goroutine.
 	Reconciled func(f model.Family, deleted int, took time.Duration)
+	// Background is what reading flows and other background work may cost together.
+	Background *throttle.Budget
 }
 
 // Flows is a [sync.Follower] that deletes stale flows.
@@ -48,7 +51,7 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	}
 	return &Flows{
 		Config: c, Queue: follow.NewQueue(),
-		kernel: kernel, log: log, tracker: newTracker(protocols), readPace: newReadPace(),
+		kernel: kernel, log: log, tracker: newTracker(protocols), readPace: newReadPace(c.Background),
 	}
 }
 

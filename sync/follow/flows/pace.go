@@ -11,9 +11,6 @@ import (
 const (
 	// firstBackoff and maxBackoff are the delays between failed attempts.
 	firstBackoff, maxBackoff = time.Second, 30 * time.Second
-	// pauseFactor is how many times longer the pause is than the work before it: reading the
-	// kernel's table takes at most a fifth of one processor, however many changes arrive.
-	pauseFactor = 4
 	// deletionDelay is how long after the removal of its endpoint a flow is deleted at least, and
 	// so the shortest pause: replies to earlier packets then arrive, which without the flow would
 	// seem to come from a stranger.
@@ -29,18 +26,17 @@ type readPace struct {
 	running bool // cleared by the owner when the pause is over
 }
 
-func newReadPace() readPace {
-	p := readPace{timer: time.NewTimer(maxBackoff), pace: throttle.Throttle{Factor: pauseFactor, Min: deletionDelay}}
+func newReadPace(background *throttle.Budget) readPace {
+	p := readPace{timer: time.NewTimer(maxBackoff), pace: background.Throttle(deletionDelay)}
 	p.timer.Stop()
 	return p
 }
 
-// begin starts a pause after an attempt that took so long.
-func (p *readPace) begin(failed bool, took time.Duration) {
+// begin starts a pause of at least this length after an attempt.
+func (p *readPace) begin(failed bool, length time.Duration) {
 	if failed && !p.failing {
 		p.backoff = wait.Backoff{Duration: firstBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}
-	length := p.pace.Pause(took)
 	if failed {
 		length = max(length, p.backoff.Step())
 	}

@@ -17,6 +17,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/flows"
+	"kube-vmap/sync/throttle"
 )
 
 // plan has the addresses of a family by name: "vip", "lb" and "other" are addresses of
@@ -56,6 +57,8 @@ func run(t *testing.T, c flows.Config, test func(*rig)) {
 				c.Reconciled = func(f model.Family, deleted int, took time.Duration) {
 					r.reconciled = append(r.reconciled, fmt.Sprint(f, " ", deleted, " ", took))
 				}
+				elapsed := func() time.Duration { return time.Since(time.Unix(0, 0)) }
+				c.Background = &throttle.Budget{ProcessorTime: elapsed}
 				r.Flows = flows.New(c, r.kernel, slog.New(slog.NewTextHandler(&r.log, nil)))
 				go func() {
 					if err := r.Run(t.Context()); err != nil {

@@ -21,14 +21,16 @@ func (f *Flows) Run(ctx context.Context) error {
 		case <-f.readPace.timer.C:
 			f.readPace.running = false
 			if f.tracker.hasPending() {
-				f.reconcile()
+				failed := false
+				length := f.readPace.pace.Do(func() { failed = f.reconcile() })
+				f.readPace.begin(failed, length)
 			}
 		}
 		if f.readPace.running {
 			continue // commits wait in their queue
 		}
 		if f.applyCommits(); f.tracker.hasPending() {
-			f.readPace.begin(false, 0)
+			f.readPace.begin(false, f.readPace.pace.Pause(0))
 		}
 	}
 }
@@ -45,8 +47,7 @@ type staleFlows struct {
 // reconcile does the pending checks of each family independently. Both families are read
 // before commits that arrived meanwhile are applied. Such a commit deletes no flow yet: it
 // has its own time for replies. But flows that are valid again stay.
-func (f *Flows) reconcile() {
-	start := time.Now()
+func (f *Flows) reconcile() (failed bool) {
 	var found [len(model.Families)]staleFlows
 	for _, family := range model.Families {
 		found[family] = f.find(family)
@@ -58,14 +59,15 @@ func (f *Flows) reconcile() {
 			errs = append(errs, err)
 		}
 	}
-	first, failed := !f.readPace.failing, len(errs) > 0
+	first := !f.readPace.failing
+	failed = len(errs) > 0
 	switch {
 	case failed && first:
 		f.log.Warn("stale flows not deleted, retrying", "err", errors.Join(errs...))
 	case !failed && !first:
 		f.log.Info("stale flows deleted again")
 	}
-	f.readPace.begin(failed, time.Since(start))
+	return failed
 }
 
 func (f *Flows) find(family model.Family) (s staleFlows) {

@@ -111,11 +111,11 @@ func TestCommitDuringAReadHasItsOwnTime(t *testing.T) {
 	})
 }
 
-func TestPauseIsFourTimesTheWork(t *testing.T) {
+func TestPauseIsNineteenTimesTheWork(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.full("vip:53/udp ep1:53")
 		r.kernel.takeQueries()
-		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Second); return nil }
+		r.kernel.listing = func(conntrack.Query) error { <-time.After(400 * time.Millisecond); return nil }
 		for i := range 19 { // a change every half a second
 			r.Follow(r.changed(fmt.Sprintf("vip:53/udp ep%d:53", 2+i%2)))
 			pass(time.Second / 2)

@@ -24,10 +24,8 @@ const (
 	// resumeTime is how long connections are rejected after a hold. Clients that try again within half
 	// a minute after it keep up the demand.
 	resumeTime = demandTime - 30*time.Second
-	// trackingPeriod is the least time between reads of connection tracking, trackingFactor times the
-	// processor time of one is the pause after it.
+	// trackingPeriod is the least time between reads of connection tracking.
 	trackingPeriod = 5 * time.Second
-	trackingFactor = 20
 	// idleTime is after how long without a packet a connection of TCP is not active. shortTimeout is the
 	// timeout of entries whose data are unacknowledged (nf_conntrack_tcp_timeout_unacknowledged).
 	idleTime     = 5 * time.Minute
@@ -79,11 +77,11 @@ type demand struct {
 	last map[model.ServiceName]Demand
 }
 
-func newDemand() demand {
+func newDemand(background *throttle.Budget) demand {
 	return demand{
 		frontends: map[model.Match]servedPort{}, services: map[model.ServiceName]int{},
 		held: map[model.ServiceName]heldPackets{}, changed: make(chan struct{}, 1),
-		pace: throttle.Throttle{Factor: trackingFactor, Min: trackingPeriod, ProcessorTime: sync.ThreadCPUTime},
+		pace: background.Throttle(trackingPeriod),
 	}
 }
 

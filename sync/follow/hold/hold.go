@@ -38,8 +38,6 @@ import (
 const (
 	// period is the time between reads of the counter of held packets, while a Service holds.
 	period = 250 * time.Millisecond
-	// pauseFactor times the processor time of a read is the pause after it.
-	pauseFactor = 20
 	// capacity is how many frontends of a family hold. The rest is for those that no longer do.
 	capacity = nft.MaxHeld * 3 / 4
 	// forgottenAtOnce limits a transaction.
@@ -76,8 +74,10 @@ type Config struct {
 	TCPTimeout func() time.Duration
 	// Overlays receives which holds are over or begin again.
 	Overlays chan<- []model.Overlay
-	Recorder sync.Recorder // nil means no events
-	Log      *slog.Logger
+	// Background is what the reads and other background work may cost together.
+	Background *throttle.Budget
+	Recorder   sync.Recorder // nil means no events
+	Log        *slog.Logger
 }
 
 // A Hold is a [sync.Follower] that ends holds. All but Follow is done by one goroutine, Run.
@@ -104,14 +104,11 @@ type Hold struct {
 // New returns a Hold; it does nothing before Run.
 func New(c Config) *Hold {
 	return &Hold{
-		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(),
-		notices: sync.NewNotices(c.Recorder, c.Log), pace: newPace(), clientsPace: newPace(), sharesPace: newPace(),
+		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(c.Background),
+		notices: sync.NewNotices(c.Recorder, c.Log), pace: c.Background.Throttle(period),
+		clientsPace: c.Background.Throttle(period), sharesPace: c.Background.Throttle(period),
 		requests: make(chan func()), ended: make(chan struct{}),
 	}
-}
-
-func newPace() throttle.Throttle {
-	return throttle.Throttle{Factor: pauseFactor, Min: period, ProcessorTime: sync.ThreadCPUTime}
 }
 
 // Waiting says who waits for an endpoint.

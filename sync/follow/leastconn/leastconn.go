@@ -24,6 +24,8 @@ const (
 type Config struct {
 	Tracking Tracking
 	Log      *slog.Logger
+	// Background is what observations and other background work may cost together.
+	Background *throttle.Budget
 	// Overlays receives the shares of pools that have changed, for [sync.Config].
 	Overlays chan<- []model.Overlay
 }
@@ -48,11 +50,13 @@ type LeastConnections struct {
 
 // New returns LeastConnections; it does nothing before Run.
 func New(c Config) *LeastConnections {
-	return &LeastConnections{
+	l := &LeastConnections{
 		Config: c, Queue: follow.NewQueue(),
 		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
-		pace: throttle.Throttle{Factor: pauseFactor, Min: minPeriod, ProcessorTime: sync.ThreadCPUTime},
+		pace: c.Background.Throttle(minPeriod),
 	}
+	l.pace.Factor = pauseFactor
+	return l
 }
 
 // Run observes and steers until ctx ends, which is not an error. While no pool has this

@@ -58,6 +58,8 @@ type Config struct {
 	Overlays chan<- []model.Overlay
 	Recorder sync.Recorder // nil means no events
 	Log      *slog.Logger
+	// Background is what reads of counters and other background work may cost together.
+	Background *throttle.Budget
 }
 
 // A Tracker is a [sync.Follower] that finds unresponsive endpoints. All but Follow and the
@@ -102,14 +104,15 @@ type probeResult struct {
 // New returns a Tracker; it does nothing before Run.
 func New(c Config) *Tracker {
 	t := &Tracker{
-		Config: c, Queue: follow.NewQueue(), cpuTime: sync.ThreadCPUTime,
+		Config: c, Queue: follow.NewQueue(), cpuTime: throttle.ThreadCPUTime,
 		notices: sync.NewNotices(c.Recorder, c.Log), quiet: sync.NewNotices(nil, c.Log),
 		pools: newPools(), checks: newChecks(), lanes: map[kind]*lane{},
 		budget:        rate.NewLimiter(probesPerSecond, probeBurst),
 		routineBudget: rate.NewLimiter(routinesPerSecond, routineBurst),
 		results:       make(chan probeResult), requests: make(chan func()), ended: make(chan struct{}),
 	}
-	t.counts = throttle.Throttle{Factor: countFactor, ProcessorTime: func() time.Duration { return t.cpuTime() }}
+	t.counts = c.Background.Throttle(0)
+	t.counts.Factor, t.counts.ProcessorTime = countFactor, func() time.Duration { return t.cpuTime() }
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			t.lanes[kind{f, p}] = &lane{kind: kind{f, p}, budget: rate.NewLimiter(readsPerSecond, readBurst)}

@@ -16,6 +16,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/throttle"
 )
 
 // busy serves a Service with three endpoints, which a client uses until probes have reached all.
@@ -500,4 +501,19 @@ func TestSpoofedClientsHideNoWitness(t *testing.T) {
 		}
 		w.kill(s, s.endpoints[1])
 	})
+}
+
+// TestBackgroundWorkTakesATenth adds up what all background work of a node takes of a processor: the
+// readings of these checks, and all with a throttle of the budget. Collecting their garbage is a fifth.
+func TestBackgroundWorkTakesATenth(t *testing.T) {
+	parts := 1.0 / throttle.BudgetParts
+	for k := range New(Config{}).lanes {
+		parts += readsPerSecond/1e6 + 1.0/idleFactor
+		if k.protocol == model.UDP {
+			parts += 1.0 / idleFactor
+		}
+	}
+	if parts *= 1.2; parts > 0.1 {
+		t.Errorf("background work takes %.4f of a processor", parts)
+	}
 }
