@@ -95,7 +95,7 @@ type Connections struct {
 	tracker tracker
 	pace    throttle.Throttle // of reads
 	readAt  time.Time
-	failing bool // the last read or clean-up failed
+	outcome follow.Outcome // of reads and clean-ups
 	stale   [len(model.Families)]staleSet
 	dropped [len(model.Families)]dropped
 
@@ -229,7 +229,8 @@ func (c *Connections) forFamilies(read func(model.Family) error) {
 		}
 	})
 	c.readAt = time.Now()
-	c.logOutcome(errors.Join(errs[:]...))
+	c.outcome.Log(c.Log, errors.Join(errs[:]...),
+		"connection counts not up to date, retrying", "connection counts up to date again")
 }
 
 // read adds what was counted since the last read, and returns the whole listing. If the set
@@ -252,15 +253,4 @@ func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	}
 	c.readUncounted(f)
 	return list, err
-}
-
-// logOutcome logs when reads and clean-ups start to fail or to succeed again.
-func (c *Connections) logOutcome(err error) {
-	switch {
-	case err != nil && !c.failing:
-		c.Log.Warn("connection counts not up to date, retrying", "err", err)
-	case err == nil && c.failing:
-		c.Log.Info("connection counts up to date again")
-	}
-	c.failing = err != nil
 }

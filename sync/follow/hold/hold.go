@@ -88,7 +88,7 @@ type Hold struct {
 	demand  demand
 	notices *sync.Notices
 	pace    throttle.Throttle
-	failing bool                      // the last read failed
+	outcome follow.Outcome            // of reads
 	crowded [len(model.Families)]bool // the set of frontends is nearly full
 
 	// Clients, whose addresses may be forged, fill a set, but do not delay reads of who waits.
@@ -214,7 +214,9 @@ func (h *Hold) observe() (beyond, within []*pool) {
 	if h.sharesPace.Remaining() <= 0 { // it may sort all pools
 		h.sharesPace.Do(func() { beyond, within = h.applyShares(time.Now()) })
 	}
-	h.logOutcome(errors.Join(errs[:]...))
+	h.outcome.Log(h.Log, errors.Join(errs[:]...),
+		"held or active connections not readable, connections are held until they are",
+		"held and active connections readable again")
 	return beyond, within
 }
 
@@ -305,16 +307,6 @@ func (h *Hold) forget(f model.Family, n int, stale map[model.Match]nft.Client) e
 			"family", f.String(), "frontends", n, "forgotten", forgotten)
 	}
 	return nil
-}
-
-func (h *Hold) logOutcome(err error) {
-	switch {
-	case err != nil && !h.failing:
-		h.Log.Warn("held or active connections not readable, connections are held until they are", "err", err)
-	case err == nil && h.failing:
-		h.Log.Info("held and active connections readable again")
-	}
-	h.failing = err != nil
 }
 
 // notes are the texts of events.

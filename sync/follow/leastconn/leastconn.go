@@ -45,7 +45,7 @@ type LeastConnections struct {
 	observedAt time.Time
 	period     time.Duration
 	pace       throttle.Throttle
-	failing    bool // the last observation failed
+	outcome    follow.Outcome // of observations
 }
 
 // New returns LeastConnections; it does nothing before Run.
@@ -97,7 +97,8 @@ func (l *LeastConnections) applyCommits() {
 func (l *LeastConnections) observe() []model.Overlay {
 	start := time.Now()
 	counts, arrivalsKnown, err := l.observer.observe()
-	l.logOutcome(err)
+	l.outcome.Log(l.Log, err, "connections not counted, least connections is random until they are",
+		"connections counted again for least connections")
 	var changes []change
 	switch {
 	case err != nil:
@@ -109,14 +110,4 @@ func (l *LeastConnections) observe() []model.Overlay {
 		l.observedAt = start
 	}
 	return l.quota.send(changes)
-}
-
-func (l *LeastConnections) logOutcome(err error) {
-	switch {
-	case err != nil && !l.failing:
-		l.Log.Warn("connections not counted, least connections is random until they are", "err", err)
-	case err == nil && l.failing:
-		l.Log.Info("connections counted again for least connections")
-	}
-	l.failing = err != nil
 }

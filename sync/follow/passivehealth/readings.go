@@ -311,12 +311,7 @@ func (t *Tracker) read(now time.Time, budget *rate.Limiter, fn func() error) (co
 	if budget != nil {
 		budget.ReserveN(now, min(int(cost.Microseconds()), readBurst))
 	}
-	switch {
-	case err != nil && !t.failing:
-		t.Log.Warn("connection tracking not readable, passive health checks paused", "err", err)
-	case err == nil && t.failing:
-		t.Log.Info("connection tracking readable again")
-	}
-	t.failing = err != nil
+	t.outcome.Log(t.Log, err, "connection tracking not readable, passive health checks paused",
+		"connection tracking readable again")
 	return cost, err == nil
 }

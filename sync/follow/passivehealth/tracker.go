@@ -78,7 +78,7 @@ type Tracker struct {
 	lanes   map[kind]*lane
 	counter uint64            // of the kernel, when it was last read
 	counts  throttle.Throttle // of the counters of connections
-	failing bool              // the last reading failed
+	outcome follow.Outcome    // of readings
 	// budget is for probes of checks, routineBudget for others.
 	budget, routineBudget *rate.Limiter
 	routinesAt            time.Time // when routine probes were last looked for
