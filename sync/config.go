@@ -36,8 +36,7 @@ type Config struct {
 	// that take more than a tenth of one processor are postponed.
 	CPUTime func() time.Duration
 
-	// Background is what the reads of the DriftReader and other background work may cost together.
-	Background *throttle.Budget
+	Background *throttle.Budget // of all background work
 	// DriftReader reads the kernel's tables to detect changes by other processes. Without
 	// it, and if Rules.Protect is set, nothing is detected.
 	DriftReader TableReader

@@ -26,11 +26,10 @@ type Kernel interface {
 
 // Config configures a [Reader].
 type Config struct {
-	Kernel   Kernel
-	Log      *slog.Logger
-	Recorder sync.Recorder // nil means no events
-	// Background is what evictions and other background work may cost together.
-	Background *throttle.Budget
+	Kernel     Kernel
+	Log        *slog.Logger
+	Recorder   sync.Recorder    // nil means no events
+	Background *throttle.Budget // of all background work
 	// Full is called with the number of connections of a family, in total, whose client
 	// was not remembered because the map was full.
 	Full func(f model.Family, total uint64)

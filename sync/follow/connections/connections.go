@@ -65,11 +65,10 @@ type Reader interface {
 
 // Config configures [Connections].
 type Config struct {
-	Kernel   Kernel
-	Log      *slog.Logger
-	Recorder sync.Recorder // nil means no events
-	// Background is what reads and other background work may cost together.
-	Background *throttle.Budget
+	Kernel     Kernel
+	Log        *slog.Logger
+	Recorder   sync.Recorder    // nil means no events
+	Background *throttle.Budget // of all background work
 }
 
 const (

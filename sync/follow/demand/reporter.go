@@ -43,10 +43,9 @@ type Config struct {
 	Demand  func() map[model.ServiceName]hold.Demand
 	Changed <-chan struct{}
 	// Dir has the token, and the scaler's certificate and Service.
-	Dir string
-	Log *slog.Logger
-	// Background is what comparisons and other background work may cost together.
-	Background *throttle.Budget
+	Dir        string
+	Log        *slog.Logger
+	Background *throttle.Budget // of all background work
 }
 
 // A Reporter is a [sync.Follower] that finds the scaler's address in commits.

@@ -26,8 +26,7 @@ type Config struct {
 	// Reconciled is called each time all stale flows of a family are deleted: how many since the
 	// last time, and how long it took. It is called on Run's goroutine.
 	Reconciled func(f model.Family, deleted int, took time.Duration)
-	// Background is what reading flows and other background work may cost together.
-	Background *throttle.Budget
+	Background *throttle.Budget // of all background work
 }
 
 // Flows is a [sync.Follower] that deletes stale flows.

@@ -73,10 +73,9 @@ type Config struct {
 	// TCPTimeout returns after how long without a packet the kernel forgets a connection of TCP, or zero.
 	TCPTimeout func() time.Duration
 	// Overlays receives which holds are over or begin again.
-	Overlays chan<- []model.Overlay
-	// Background is what the reads and other background work may cost together.
-	Background *throttle.Budget
-	Recorder   sync.Recorder // nil means no events
+	Overlays   chan<- []model.Overlay
+	Background *throttle.Budget // of all background work
+	Recorder   sync.Recorder    // nil means no events
 	Log        *slog.Logger
 }
 

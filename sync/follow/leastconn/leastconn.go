@@ -22,10 +22,9 @@ const (
 
 // Config configures [LeastConnections].
 type Config struct {
-	Tracking Tracking
-	Log      *slog.Logger
-	// Background is what observations and other background work may cost together.
-	Background *throttle.Budget
+	Tracking   Tracking
+	Log        *slog.Logger
+	Background *throttle.Budget // of all background work
 	// Overlays receives the shares of pools that have changed, for [sync.Config].
 	Overlays chan<- []model.Overlay
 }

@@ -55,11 +55,10 @@ type Config struct {
 	// Probe probes a TCP port; see [Prober.Probe].
 	Probe func(ctx context.Context, to netip.AddrPort, wait time.Duration) error
 	// Overlays receives the changes, for [sync.Config].
-	Overlays chan<- []model.Overlay
-	Recorder sync.Recorder // nil means no events
-	Log      *slog.Logger
-	// Background is what reads of counters and other background work may cost together.
-	Background *throttle.Budget
+	Overlays   chan<- []model.Overlay
+	Recorder   sync.Recorder // nil means no events
+	Log        *slog.Logger
+	Background *throttle.Budget // of all background work
 }
 
 // A Tracker is a [sync.Follower] that finds unresponsive endpoints. All but Follow and the
