@@ -167,11 +167,8 @@ func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.
 	for i := range installed {
 		f := &installed[i]
 		at := netip.AddrPortFrom(f.Match.Addr, f.Match.Port)
-		if _, wanted := out[at]; !wanted {
-			continue
-		}
-		if list := endpoints(f); len(list) > 0 {
-			out[at] = list
+		if _, wanted := out[at]; wanted && f.Match.Protocol == model.TCP {
+			out[at] = endpoints(f)
 		}
 	}
 	return out
@@ -212,18 +209,13 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 
 // answering returns those of the endpoints to which the node can connect.
 func (t *Takeover) answering(ctx context.Context, endpoints []netip.AddrPort) map[netip.AddrPort]bool {
-	answers := make(chan netip.AddrPort)
-	for _, e := range endpoints {
-		go func() {
-			if t.dial(ctx, e) != nil {
-				e = netip.AddrPort{}
-			}
-			answers <- e
-		}()
-	}
 	out := map[netip.AddrPort]bool{}
-	for range endpoints {
-		out[<-answers] = true
+	var all []target
+	for _, e := range endpoints {
+		all, out[e] = append(all, target{at: e}), true
+	}
+	for _, f := range failures(ctx, all, func(s target) error { return t.dial(ctx, s.at) }) {
+		delete(out, f.at)
 	}
 	return out
 }
