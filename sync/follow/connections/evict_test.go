@@ -99,8 +99,8 @@ func TestNamespaceBeyondItsShareIsEvicted(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsMadeInPartIsReported refuses the second transaction.
-func TestRoomThatIsMadeInPartIsReported(t *testing.T) {
+// TestPartialEvictionIsReported refuses the second transaction.
+func TestPartialEvictionIsReported(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		if w.p != model.UDP {
 			return // the same for all protocols, and slow
@@ -142,7 +142,7 @@ func TestRisingCounterCausesEviction(t *testing.T) {
 }
 
 // A kernel without memory does not count connections although the set is not full.
-func TestReadsThatMakeNoRoomAreRare(t *testing.T) {
+func TestReadsThatEvictNothingAreRare(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		var reading atomic.Int64
