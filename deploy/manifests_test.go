@@ -54,36 +54,6 @@ type image struct {
 
 var folders = []string{"base", "site", "preflight", "readiness", "kubectl", "scaler", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
-func TestEveryFileIsReferencedAndExists(t *testing.T) {
-	for _, folder := range folders {
-		k := kustomized(t, folder)
-		used := []string{"kustomization.yaml"}
-		for _, r := range slices.Concat(k.Resources, k.Components) {
-			if strings.HasPrefix(r, "..") {
-				kustomized(t, path.Join(folder, r))
-				continue
-			}
-			used = append(used, r)
-		}
-		for _, p := range k.Patches {
-			used = append(used, p.Path)
-		}
-		for _, g := range k.ConfigMapGenerator {
-			used = append(used, g.Files...)
-		}
-		if strings.HasSuffix(folder, "kube-proxy") {
-			used = append(used, "kube-proxy.yaml") // for kubectl patch
-		}
-		slices.Sort(used)
-		there := slices.DeleteFunc(filesIn(t, folder), func(name string) bool {
-			return folder == "scaler" && path.Ext(name) != ".yaml" // the program
-		})
-		if !slices.Equal(there, used) {
-			t.Errorf("%s holds %v and uses %v", folder, there, used)
-		}
-	}
-}
-
 // TestOnlySiteSetsImagesAndConfiguration checks that changing the overlay changes neither
 // the image nor the configuration.
 func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
@@ -309,17 +279,6 @@ func read(t *testing.T, file string) []byte {
 	text, err := os.ReadFile(filepath.FromSlash(file))
 	must(t, err)
 	return text
-}
-
-func filesIn(t *testing.T, folder string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	must(t, err)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }
 
 // must ends the test with an error.
