@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/recorder"
 	"kube-vmap/nft/foreign/simulate"
 )
 
@@ -73,7 +74,7 @@ func TestDestinationsTranslatedToAClusterIP(t *testing.T) {
 		r.nft(fmt.Sprintf("table %s early { chain pre { type nat hook prerouting priority -110; %s daddr %s dnat to %s; }; }",
 			nft.FamilyName(w.Family), nft.FamilyName(w.Family), p.To.Addr(), clusterIP.Addr()))
 		o := single(t, r.explain(p))
-		if o.Verdict != simulate.VerdictRefused || o.Because.Reason != simulate.ReasonTranslated {
+		if o.Verdict != simulate.VerdictRefused || o.Reason != recorder.ReasonTranslated {
 			t.Errorf("%s: %+v", p, o)
 		}
 		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)

@@ -12,6 +12,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/recorder"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/foreign/simulate/path"
 )
@@ -69,7 +70,7 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonSourceRanges}, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonSourceRanges, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -150,7 +151,7 @@ func TestUntranslatedConnectionIsNotOneToARemovedEndpoint(t *testing.T) {
 // no endpoint is on the node. The tables do not have the kind of a frontend without endpoints here.
 func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, tc := range []struct {
 		o           simulate.Outcome
@@ -273,7 +274,7 @@ func TestArrivesSumsUp(t *testing.T) {
 // TestHintsAreAboutTheAddressOfManyThatIsAsked has a port with more addresses than findings list,
 // and a policy of the last one.
 func TestHintsAreAboutTheAddressOfManyThatIsAsked(t *testing.T) {
-	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Because: simulate.Because{Reason: simulate.ReasonNoLocalEndpoint}}
+	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint}
 	d := document(model.IPv4, model.TCP)
 	port := &d.Services[0].Ports[0]
 	last := port.Frontends[0]
@@ -327,12 +328,12 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 }
 
 func TestEveryReasonHasASentence(t *testing.T) {
-	for _, r := range []simulate.Reason{
-		simulate.ReasonNoLocalEndpoint, simulate.ReasonNoEndpoint, simulate.ReasonSourceRanges, simulate.ReasonNoPort,
-		simulate.ReasonNoService, simulate.ReasonInvalid, simulate.ReasonFault,
+	for _, r := range []string{
+		recorder.ReasonNoLocalEndpoint, recorder.ReasonNoEndpoint, recorder.ReasonSourceRanges, recorder.ReasonNoPort,
+		recorder.ReasonNoService, recorder.ReasonInvalid, recorder.ReasonFault,
 	} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Because: simulate.Because{Reason: r}}, "")
-		if o := hinted(t, w, nil).Outcomes[0]; o.Reason != string(r) || o.Because == "" {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Reason: r}, "")
+		if o := hinted(t, w, nil).Outcomes[0]; o.Reason != r || o.Because == "" {
 			t.Errorf("%s: %+v", r, o)
 		}
 	}

@@ -183,7 +183,7 @@ func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []si
 }
 
 func explainError(err error, p simulate.Packet) error {
-	if errors.Is(err, simulate.ErrNoTable) {
+	if errors.Is(err, livenode.ErrNoTable) {
 		return fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
 			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
 	}
@@ -226,7 +226,7 @@ func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome)
 	for _, o := range list {
 		n := answer.Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: o.By, Reason: string(o.Because.Reason), Fault: o.Because.Fault,
+			How: o.How, By: o.By, Reason: o.Reason, Fault: o.Fault,
 		}
 		for _, e := range o.Endpoints {
 			to := answer.Endpoint{
@@ -249,7 +249,7 @@ func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
 	}
 	out := &answer.Reply{
 		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses,
-		Later: r.Later, How: r.How, By: r.By, Reason: string(r.Because.Reason), Fault: r.Because.Fault,
+		Later: r.Later, How: r.How, By: r.By, Reason: r.Reason, Fault: r.Fault,
 	}
 	if r.Verdict.Arrives() && !r.ReachesClient(p) {
 		out.Verdict = answer.ReplyNotAccepted

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"net/netip"
 	"reflect"
+	"slices"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/recorder"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/socket"
@@ -36,7 +38,7 @@ type Config struct {
 	// Interrupted ends a simulation with its error, as the Err of a context would. It may
 	// be nil.
 	Interrupted func() error
-	// WithoutOurs also simulates where kube-vmap has no table.
+	// WithoutOurs also simulates where kube-vmap has no table; otherwise that is [ErrNoTable].
 	WithoutOurs bool
 	// OnlyConfiguration simulates what rules, routes and sysctls do: without the connections that the
 	// kernel tracks, and as if each host on a link replied.
@@ -44,6 +46,10 @@ type Config struct {
 	// View returns the rules that a packet meets instead of the kernel's rules, unless it is nil.
 	View func(simulate.Packet, simulate.Rules) simulate.Rules
 }
+
+// ErrNoTable is the error if kube-vmap has no table for the packet's family, without
+// [Config].WithoutOurs.
+var ErrNoTable = errors.New("there is no table " + nft.TableName)
 
 // Open opens the sockets to read from.
 func Open(c Config) (*Node, error) {
@@ -78,7 +84,7 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 	}
 	sources := simulate.Sources{
 		Rules: n.rules, Network: n.network, Connections: n, IPSets: n.ipsets, Host: n.network,
-		Neighbour: n.network.Neighbour, Interrupted: n.Interrupted, WithoutOurs: n.WithoutOurs,
+		Neighbour: n.network.Neighbour, Interrupted: n.Interrupted,
 	}
 	if n.OnlyConfiguration {
 		sources.Neighbour = nil
@@ -86,10 +92,17 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 	if n.View != nil {
 		sources.Rules = n.View(p, n.rules)
 	}
+	ours := recorder.Recorder{Rules: sources.Rules}
+	sources.Own = ours
 	var fault error
 	err = n.rules.Snapshot(func() (same bool, err error) {
 		before := result
-		result, fault = simulate.Run(sources, p, link)
+		if fault = n.checkTable(sources.Rules, p.Family()); fault == nil {
+			result, fault = simulate.Run(sources, p, link)
+		}
+		if fault == nil {
+			fault = ours.Identify(&result)
+		}
 		return fault == nil && reflect.DeepEqual(before, result), fault
 	})
 	if fault == nil && errors.Is(err, dump.ErrChanging) {
@@ -99,6 +112,15 @@ func (n *Node) Run(p simulate.Packet, in string) (result simulate.Result, err er
 		result.NotFollowed = n.legacy(p.Family())
 	}
 	return result, err
+}
+
+func (n *Node) checkTable(r simulate.Rules, f model.Family) error {
+	list, err := r.BaseChains(f)
+	ours := func(b simulate.BaseChain) bool { return recorder.Recorder{}.Has(b.Table) }
+	if err == nil && !n.WithoutOurs && !slices.ContainsFunc(list, ours) {
+		return ErrNoTable
+	}
+	return err
 }
 
 // Flows implements [simulate.Connections].

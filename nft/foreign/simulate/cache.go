@@ -71,7 +71,7 @@ func (m *memo[K, V]) get(key K, ask func() (V, error)) (V, error) {
 func (m *sourceCache) rulesOf(c Chain) (*ruleList, error) {
 	return m.rules.get(c, func() (*ruleList, error) {
 		list, err := m.Rules.Rules(c)
-		if err != nil || isOurs(c) {
+		if err != nil || m.owns(c.Table) {
 			return &ruleList{rules: list}, err
 		}
 		return newRuleList(list, m.family), nil

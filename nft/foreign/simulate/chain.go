@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/nftables/expr"
 
-	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
@@ -16,30 +14,12 @@ import (
 type position struct {
 	base  BaseChain
 	chain Chain
-	id    nft.ChainID // the same if it is one of ours
+	own   bool // the table is one of the caller's own
 	rule  Rule
 }
 
-func (p position) isOurs() bool { return isOurs(p.chain) }
-
-// chainID returns what a chain is; of kind [nft.ChainUnknown] if it is not ours.
-func chainID(c Chain, f model.Family) nft.ChainID {
-	if !isOurs(c) {
-		return nft.ChainID{Kind: nft.ChainUnknown}
-	}
-	return nft.ChainNamed(f, c.Name)
-}
-
-func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family != "inet" }
-
-// String returns the position as in "table ip kube-vmap, chain lb-3".
-func (p position) String() string {
-	s := fmt.Sprintf("table %s, chain %s", p.chain.Table, p.chain.Name)
-	if p.rule.Handle != 0 {
-		s += fmt.Sprintf(", rule handle %d", p.rule.Handle)
-	}
-	return s
-}
+// String returns the position as in "table ip filter, chain INPUT, rule handle 3".
+func (p position) String() string { return p.ref().String() }
 
 func (p position) ref() path.RuleRef {
 	return path.RuleRef{Table: p.chain.Table.String(), Chain: p.chain.Name, Rule: p.rule.Handle}
@@ -63,7 +43,7 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 			w.rerouted = w.rerouted || !w.frame.equals(&before.frame)
 		}()
 	}
-	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
+	w.position = position{base: b, chain: b.Chain, own: w.owns(b.Table)}
 	var stack []returnPoint
 	here := returnPoint{chain: b.Chain}
 	for {
@@ -75,7 +55,7 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 		if list.sources != nil {
 			here.next = list.next(here.next, w.frame.source().Addr(), w.frame.destination())
 		}
-		if w.checkChain(here, rules); here.next >= len(rules) {
+		if w.enter(here.chain, rules); here.next >= len(rules) {
 			if len(stack) == 0 {
 				return w.applyPolicy(b), nil
 			}
@@ -118,7 +98,7 @@ func (w *walk) finish(v verdict) (bool, error) {
 
 // applyPolicy handles a packet that no rule of a base chain decided.
 func (w *walk) applyPolicy(b BaseChain) bool {
-	w.position = position{base: b, chain: b.Chain, id: chainID(b.Chain, w.frame.family)}
+	w.position = position{base: b, chain: b.Chain, own: w.owns(b.Table)}
 	if b.Drop {
 		w.reason = reason{text: "no rule decides, and the policy is drop"}
 		w.noteDropped()
@@ -126,14 +106,11 @@ func (w *walk) applyPolicy(b BaseChain) bool {
 	return !b.Drop
 }
 
-// checkChain adds a fault if a chain of ours that the packet enters is empty.
-func (w *walk) checkChain(here returnPoint, rules []Rule) {
-	w.position.rule = Rule{}
-	if w.position.chain != here.chain {
-		w.position.chain, w.position.id = here.chain, chainID(here.chain, w.frame.family)
-	}
-	if len(rules) == 0 && w.position.isOurs() {
-		w.addFault("chain " + here.chain.Name + " has no rules")
+// enter makes a chain the position, and reports one of the caller's that is empty.
+func (w *walk) enter(c Chain, rules []Rule) {
+	w.position.rule, w.position.chain = Rule{}, c
+	if len(rules) == 0 && w.position.own {
+		w.report(Event{Kind: EventEmpty, Text: "chain " + c.Name + " has no rules"})
 	}
 }
 
@@ -147,17 +124,21 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	for i, e := range r.Expressions {
 		v, err := w.runExpression(r.Expressions[i:])
 		switch {
-		case errors.As(err, &undecided) && !w.position.isOurs():
+		case errors.As(err, &undecided) && !w.position.own:
 			if assumed = w.assumeMatch(r, e, undecided, assumed); !assumed {
 				return verdictBreak, nil
 			}
 		case err != nil:
 			return verdictBreak, fmt.Errorf("%s: %w", w.position, err)
 		case v.kind == expr.VerdictBreak:
-			w.noteNoMatch()
+			if w.position.own && w.reason.text != "" {
+				w.report(Event{Kind: EventNoMatch})
+			}
 			return v, nil
 		case v.kind != expr.VerdictContinue:
-			w.noteJump(e, v)
+			if _, direct := e.(*expr.Verdict); direct && v.chain != "" {
+				w.report(Event{Kind: path.StepJump, Text: "goto " + v.chain, Target: v.chain})
+			}
 			return v, nil
 		}
 	}
@@ -187,7 +168,7 @@ func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool
 // rule has an unknown expression behind a pick, the pick is not made: whatever its result,
 // it is not decided whether the rule matches.
 func (w *walk) runExpression(list []any) (verdict, error) {
-	if !w.position.isOurs() && isPick(list[0]) {
+	if !w.position.own && isPick(list[0]) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
 			return w.evaluate(list[i])
 		}

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/nft"
 )
 
 // numgen returns a number; each possible one has a walk of its own.
@@ -26,7 +24,7 @@ func (w *walk) numgen(e *expr.Numgen) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	n := w.choose(total, w.position.isOurs())
+	n := w.choose(total, w.position.own)
 	w.notePick(total, how)
 	return verdictContinue, w.regs.load(e.Register, known(nativeBytes(e.Offset+n)))
 }
@@ -50,22 +48,23 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 		if err != nil {
 			return verdictBreak, err
 		}
-		n = w.choose(total, w.position.isOurs())
+		n = w.choose(total, w.position.own)
 		w.notePick(total, "by a hash of the client that is not known")
 	}
 	return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(e.Offset+n)))
 }
 
-// slotsInUse returns how many of n slots exist for the key in the registers before that of a
-// pick, in a chain of ours that picks again until it finds one; they are the first. For other
-// chains it returns n.
+// slotsInUse returns how many of n slots exist for the key in the registers before that of a pick, in
+// a chain that picks again until it finds one ([Own]). For other chains it returns n.
 func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
-	id := w.position.id
-	if id.Kind != nft.ChainStickyPick && id.Kind != nft.ChainStickyFull {
+	name := ""
+	if w.position.own {
+		name = w.Own.Slots(w.position.chain)
+	}
+	if name == "" {
 		return n, nil
 	}
-	numbers := nft.SetID{Family: id.Family, Kind: nft.SetStickyNumbers, Local: id.Local}
-	set, err := w.set(w.position.chain.Table, numbers.Name())
+	set, err := w.set(w.position.chain.Table, name)
 	if err != nil {
 		return n, err
 	}
@@ -108,7 +107,7 @@ type choices struct {
 type choice struct {
 	index, total uint32
 	explored     uint32  // how many of them are tried
-	ours         bool    // in a table of ours, so that all of them are endpoints
+	own          bool    // in a table of the caller, and so all of them are endpoints
 	first        float64 // probability of the first of two, if it is not that of the other
 	undecided    *undecided
 }
@@ -156,9 +155,9 @@ const (
 
 // choose returns the result of the next pick on the walk; the first possible one if the
 // pick is new.
-func (c *choices) choose(of uint32, ours bool) uint32 {
+func (c *choices) choose(of uint32, own bool) uint32 {
 	return c.take(func() choice {
-		return choice{total: of, explored: min(of, c.perPick, c.remaining()), ours: ours}
+		return choice{total: of, explored: min(of, c.perPick, c.remaining()), own: own}
 	})
 }
 

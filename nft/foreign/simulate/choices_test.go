@@ -136,7 +136,7 @@ func TestStepsAreMergedByGroup(t *testing.T) {
 		t.Errorf("%+v", w.Steps)
 	}
 	f = node()
-	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, draws(3, to(endpoint)...), to(service))
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, draws(3, to(endpoint)...), []any{verdictOf(expr.VerdictDrop, "")})
 	w = run(t, f)
 	if len(w.Steps) != 3 || w.Steps[1].Endpoint != endpoint.String() || w.Steps[1].Similar != 0 && w.Steps[1].Similar != 2 {
 		t.Errorf("%+v", w.Steps)

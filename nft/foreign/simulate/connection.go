@@ -147,8 +147,7 @@ func (r *Result) setLeft() {
 // left reports whether no new connection would go to the endpoint, by all outcomes of one. A
 // filter that stops new connections to any endpoint does not count.
 func (f Flow) left(fresh []Outcome) bool {
-	reason := fresh[0].Because.Reason
-	serves := reason == ReasonNoEndpoint || reason == ReasonNoLocalEndpoint || reason == ReasonHeld
+	serves := fresh[0].Unserved
 	for _, o := range fresh {
 		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints,
 			func(e Endpoint) bool { return e.Address == f.Endpoint }) {

@@ -154,13 +154,12 @@ func established(at netip.AddrPort) Flow {
 	}
 }
 
-// stateIs matches the state of the connection.
-func stateIs(state uint32, verdict expr.VerdictKind) []any {
-	return []any{
+// isNew matches packets that begin a connection.
+func isNew(more ...any) []any {
+	return append([]any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(state)},
-		verdictOf(verdict, ""),
-	}
+		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(stateNew)},
+	}, more...)
 }
 
 // TestEndpointOfAConnectionLeft changes a node after a connection was established.
@@ -173,11 +172,17 @@ func TestEndpointOfAConnectionLeft(t *testing.T) {
 	}{
 		"nothing":           {endpoint, func(*fake) {}, false},
 		"the endpoint left": {gone, func(*fake) {}, true},
+		"nothing serves new ones": {gone, func(f *fake) {
+			f.chain(oursTable, "reject", "filter", HookPrerouting, -110, isNew(&expr.Reject{}))
+		}, true},
+		"another program rejects new ones": {gone, func(f *fake) {
+			f.chain(otherTable, "reject", "filter", HookPrerouting, -110, isNew(&expr.Reject{}))
+		}, false},
 		"new ones are dropped": {endpoint, func(f *fake) {
-			f.chain(otherTable, "raw", "filter", HookPrerouting, -110, stateIs(stateNew, expr.VerdictDrop))
+			f.chain(otherTable, "raw", "filter", HookPrerouting, -110, isNew(verdictOf(expr.VerdictDrop, "")))
 		}, false},
 		"new ones are dropped at the endpoint": {endpoint, func(f *fake) {
-			f.chain(otherTable, "forward", "filter", HookForward, 0, stateIs(stateNew, expr.VerdictDrop))
+			f.chain(otherTable, "forward", "filter", HookForward, 0, isNew(verdictOf(expr.VerdictDrop, "")))
 		}, false},
 		"another source": {endpoint, func(f *fake) {
 			f.chain(otherTable, "post", "nat", HookPostrouting, 90, []any{&expr.Masq{}})

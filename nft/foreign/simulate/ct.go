@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/google/nftables/expr"
-
-	"kube-vmap/nft"
 )
 
 func (w *walk) ct(e *expr.Ct) (verdict, error) {
@@ -30,9 +28,6 @@ func (w *walk) ct(e *expr.Ct) (verdict, error) {
 	}
 	if e.Key == expr.CtKeyHELPER && c.status&statusExpected == 0 {
 		return verdictBreak, nil // it is that of the connection that announced this one
-	}
-	if e.Key == expr.CtKeyLABELS && w.position.isOurs() {
-		w.reason.text = "its connection is labelled, and another program has overwritten the mark"
 	}
 	return verdictContinue, w.regs.load(e.Register, w.ctValue(e))
 }
@@ -78,7 +73,7 @@ func (w *walk) ctValue(e *expr.Ct) value {
 		}
 		return known([]byte{expr.CtDirOriginal})
 	case expr.CtKeyL3PROTOCOL:
-		return known([]byte{nft.FamilyNumber(w.frame.family)})
+		return known([]byte{familyNumbers[w.frame.family]})
 	case expr.CtKeyPROTOCOL:
 		return known([]byte{byte(w.frame.protocol)})
 	case expr.CtKeySRC, expr.CtKeySRCIP, expr.CtKeySRCIP6:

@@ -1,5 +1,6 @@
 // Package simulate predicts what the kernel does with a packet. It interprets the rules of
-// nf_tables as the kernel holds them, ours and those of other programs.
+// nf_tables as the kernel holds them, of all programs. What a walk meets are events; a caller that
+// knows some of the tables turns them into notes of its own ([Own]).
 //
 //	           Sources: Rules, Network, Connections
 //	                        |  only what the packet meets
@@ -21,8 +22,8 @@
 // translates back; and then with what the client sends next. Their picks are choices of that
 // walk, so they multiply the walks by no more than their own picks do.
 //
-// What the interpreter does not understand is reported. In a table of ours the outcome is
-// unknown then. In a table of another program, an effect that is not understood is a doubt, as is
+// What the interpreter does not understand is reported. In a table of the caller's own the outcome is
+// unknown then. In other tables, an effect that is not understood is a doubt, as is
 // what is not known of links, routing and the order of chains. A match that cannot be decided, such
 // as a limit, is followed both ways: the result is that of a rule that does not match, and the
 // doubt is noted only if the other way ends elsewhere, or with other probabilities.

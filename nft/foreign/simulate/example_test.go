@@ -2,23 +2,26 @@ package simulate
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/google/nftables/expr"
 )
 
-// A packet to a Service is translated by our table, and another program's table drops it.
+// A table of a load balancer translates packets, and the table of a firewall drops them.
 func ExampleRun() {
-	n := node() // what the kernel of a node holds, with an empty table of ours
-	n.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -101, to(endpoint))
-	n.chain(otherTable, "forward", "filter", HookForward, 0, []any{&expr.Verdict{Kind: expr.VerdictDrop}})
+	n := &fake{} // stands for the kernel: rules, routes and connections
+	balancer, firewall := Table{"ip", "balancer"}, Table{"inet", "firewall"}
+	n.chain(balancer, "dnat", "nat", HookPrerouting, -100, to(netip.MustParseAddrPort("10.0.0.2:8080")))
+	n.chain(firewall, "forward", "filter", HookForward, 0, []any{&expr.Verdict{Kind: expr.VerdictDrop}})
 
-	result, err := Run(n.sources(), sample, Link{})
+	p := Packet{From: client, To: netip.MustParseAddrPort("198.51.100.1:80"), Protocol: 6}
+	result, err := Run(Sources{Rules: n, Network: n, Connections: n}, p, Link{})
 	if err != nil {
 		fmt.Println(err)
 	}
 	for _, o := range result.Outcomes {
-		fmt.Printf("%.0f%%: %s by table %s, chain %s, on the way to %s\n", 100*o.Probability, o.Verdict, o.By.Table, o.By.Chain, o.Stopped)
+		fmt.Printf("%.0f%%: %s by %s, on the way to %s\n", 100*o.Probability, o.Verdict, o.By, o.Stopped)
 	}
 	// Output:
-	// 100%: dropped by table inet firewall, chain forward, on the way to [10.244.1.2:8080]
+	// 100%: dropped by table inet firewall, chain forward, rule handle 1, on the way to [10.0.0.2:8080]
 }

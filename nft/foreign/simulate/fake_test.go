@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // A fake is a node with the rules of a test. All destinations are reached by eth0, and the
@@ -37,7 +38,7 @@ func (f *fake) sources() Sources {
 	if f.bridged {
 		host = bridges{}
 	}
-	return Sources{Rules: f, Network: f, Connections: f, Host: host, Interrupted: func() error {
+	return Sources{Rules: f, Network: f, Connections: f, Host: host, Own: f, Interrupted: func() error {
 		if f.walks++; f.walks == f.stopAfter {
 			return errInterrupted
 		}
@@ -51,6 +52,20 @@ type bridges struct{}
 func (bridges) Sysctl(string) string       { return "1" }
 func (bridges) Links() ([]Link, error)     { return nil, nil }
 func (bridges) Ports(Link) ([]Port, error) { return []Port{{Hairpin: true}}, nil }
+
+func (f *fake) Has(t Table) bool { return t == oursTable }
+
+func (f *fake) Slots(Chain) string { return "" }
+
+// Note notes what happens to a packet, and that nothing serves one that our table rejects.
+func (f *fake) Note(_ Packet, events []Event) (n Notes, _ error) {
+	for i := range events {
+		if e := &events[i]; e.Text != "" {
+			n.Steps, n.Unserved = append(n.Steps, e.Step()), e.Own && e.Kind == path.StepReject
+		}
+	}
+	return n, nil
+}
 
 func (f *fake) BaseChains(model.Family) ([]BaseChain, error) { return f.bases, nil }
 
@@ -112,7 +127,7 @@ var (
 	nowhere = netip.MustParseAddr("203.0.113.1")
 	sample  = Packet{From: client, FromPort: 4000, To: service, Protocol: model.TCP}
 
-	oursTable  = Table{"ip", tableName}
+	oursTable  = Table{"ip", "own"}
 	otherTable = Table{"inet", "firewall"}
 )
 

@@ -206,7 +206,9 @@ func (w *walk) payload(e *expr.Payload) (verdict, error) {
 	clear(v.unknown)
 	copy(v.bytes, from.bytes)
 	copy(v.unknown, from.unknown)
-	w.noteNewDestination(before)
+	if after := w.frame.destination(); after != before {
+		w.report(Event{Kind: EventRewrite, Destination: after})
+	}
 	return verdictContinue, nil
 }
 

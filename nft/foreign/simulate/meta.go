@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
 )
 
 func (w *walk) meta(e *expr.Meta) (verdict, error) {
@@ -21,8 +20,8 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	if e.Key == expr.MetaKeyPRIORITY && w.frame.priority == nil && w.position.isOurs() {
-		v = known(nativeBytes(0)) // whatever it is, it is no number of an endpoint
+	if e.Key == expr.MetaKeyPRIORITY && w.frame.priority == nil && w.position.own {
+		v = known(nativeBytes(0)) // whatever it is, it is not a number that the table has set
 	}
 	if !there {
 		return verdictBreak, nil
@@ -60,7 +59,10 @@ func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
 	return verdictContinue, nil
 }
 
-var etherTypes = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
+var (
+	etherTypes    = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
+	familyNumbers = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
+)
 
 // metaValue returns a property of the packet; false if the packet does not have it, so that
 // the rule does not match.
@@ -70,7 +72,7 @@ func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	case expr.MetaKeyL4PROTO:
 		return known([]byte{byte(f.protocol)}), true, nil
 	case expr.MetaKeyNFPROTO:
-		return known([]byte{nft.FamilyNumber(f.family)}), true, nil
+		return known([]byte{familyNumbers[f.family]}), true, nil
 	case expr.MetaKeyPROTOCOL:
 		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true, nil
 	case expr.MetaKeyMARK:

@@ -82,8 +82,7 @@ func (w *walk) translateTo(e translation) (v verdict, err error) {
 		return verdictBreak, err
 	}
 	w.translate(e.source, netip.AddrPortFrom(a, newPort(e, current.Port())))
-	if e.source && a != w.conn.client.Addr() && !w.position.isOurs() {
-		w.record.why = w.position.String()
+	if e.source && a != w.conn.client.Addr() && !w.position.own {
 		if w.record.masquerade, err = w.isLocal(a); err != nil {
 			return verdictBreak, err
 		}

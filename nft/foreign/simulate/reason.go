@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/nftables/expr"
 
-	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
@@ -87,57 +86,6 @@ func nameText(b []byte) string {
 		return string(name) + "*"
 	}
 	return string(name)
-}
-
-// prefix puts the reason before its consequence.
-func (r reason) prefix(text string) string {
-	if r.text == "" {
-		return text
-	}
-	return r.text + ": " + text
-}
-
-// A Reason is why a rule of ours rejects or drops a packet.
-type Reason string
-
-// The reasons.
-const (
-	ReasonNoLocalEndpoint Reason = "NoLocalEndpoint" // others exist, and the policy is Local
-	ReasonNoEndpoint      Reason = "NoEndpoint"      // none may serve the packet
-	ReasonHeld            Reason = "Held"            // the same, and the client is to try again
-	ReasonSourceRanges    Reason = "SourceRanges"    // they do not have the client
-	ReasonNoPort          Reason = "NoPort"          // the Service does not have it
-	ReasonTranslated      Reason = "Translated"      // another program did that, to a ClusterIP
-	ReasonNoService       Reason = "NoService"       // none has the address, which is one of a ClusterIP
-	ReasonInvalid         Reason = "Invalid"         // connection tracking cannot place the packet
-	ReasonFault           Reason = "Fault"           // the tables are not as kube-vmap writes them
-)
-
-// A Because is a reason, with the fault that it is about.
-type Because struct {
-	Reason Reason
-	Fault  string
-}
-
-// verdictReason returns why a rule of ours rejects or drops a packet, by the set in which
-// the packet was last found.
-func verdictReason(k nft.SetKind, v Verdict) Reason {
-	switch k {
-	case nft.SetRestricted, nft.SetAllowedSources:
-		return ReasonSourceRanges
-	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
-		if v == VerdictDropped {
-			return ReasonNoLocalEndpoint
-		}
-		return ReasonNoEndpoint
-	case nft.SetClusterIPs:
-		return ReasonNoPort
-	case nft.SetServiceCIDRs:
-		return ReasonNoService
-	case nft.SetEndpointIPs:
-		return ReasonInvalid
-	}
-	return ""
 }
 
 // A Doubt is a rule of another program that may decide otherwise, or without a chain something

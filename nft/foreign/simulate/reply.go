@@ -23,10 +23,10 @@ type Reply struct {
 	Bypasses bool
 	// Later is true if the reply passes, and what is stopped is what the client sends then.
 	Later bool
-	// How, By and Because are those of an [Outcome].
-	How     string
-	By      path.RuleRef
-	Because Because
+	// How, By, Reason and Fault are as those of an [Outcome].
+	How           string
+	By            path.RuleRef
+	Reason, Fault string
 }
 
 // ReachesClient reports whether the client of a packet gets the reply, from the address and
@@ -53,7 +53,7 @@ func (w *walk) addReply(l *leaf) error {
 		return nil
 	}
 	w.turn(from, to, l.endpoint.Local)
-	w.record = record{back: true, steps: l.steps, doubts: l.doubts, faults: l.faults}
+	w.record = record{back: true, doubts: l.doubts}
 	walk := w.receive
 	if l.endpoint.Local {
 		walk = w.leave
@@ -73,7 +73,9 @@ func (w *walk) addReply(l *leaf) error {
 		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s",
 			w.frame.out.Name, in.Name))
 	}
-	l.addReply(w)
+	if err := l.addReply(w); err != nil {
+		return err
+	}
 	if l.endpoint.Reply.ReachesClient(w.packet) && !w.flow.isEstablished() {
 		return w.addLater(l, from)
 	}
@@ -93,16 +95,21 @@ func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
 		again.loses = w.packet.Protocol != model.UDP
 		flow.Status &^= statusSeenReply
 	}
-	again.record = record{later: true, doubts: l.doubts, faults: l.faults}
-	err := again.noteUnknown(again.run())
-	l.doubts, l.faults, l.probability = again.record.doubts, again.record.faults, w.choices.probability()
+	again.record = record{later: true, doubts: l.doubts}
+	if err := again.noteUnknown(again.run()); err != nil {
+		return err
+	}
+	notes, err := again.notes()
+	if err != nil {
+		return err
+	}
+	l.doubts, l.probability = again.record.doubts, w.choices.probability()
+	l.notes.Faults = union(l.notes.Faults, notes.Faults)
 	l.endpoint.Probability = l.probability
 	reply, r := &l.endpoint.Reply, again.record
 	switch {
-	case err != nil:
-		return err
 	case !r.verdict.Arrives():
-		reply.Verdict, reply.How, reply.By, reply.Because = r.verdict, r.how, r.by, r.because
+		reply.Verdict, reply.How, reply.By, reply.Reason, reply.Fault = r.verdict, r.how, r.by, notes.Reason, notes.Fault
 	case again.frame.destination() != endpoint:
 		reply.Verdict, reply.How = VerdictUnreachable, "connection tracking does not translate it"
 	default:
@@ -112,18 +119,25 @@ func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
 	return nil
 }
 
-func (l *leaf) addReply(w *walk) {
+func (l *leaf) addReply(w *walk) error {
 	r := w.record
-	l.steps, l.doubts, l.faults = r.steps, r.doubts, r.faults
+	notes, err := w.notes()
+	if err != nil {
+		return err
+	}
+	l.notes.Steps, l.notes.Faults = append(l.notes.Steps, notes.Steps...), union(l.notes.Faults, notes.Faults)
+	l.doubts = r.doubts
 	to := w.frame.destination()
 	if to.Port() == assumedPort {
 		to = netip.AddrPortFrom(to.Addr(), 0)
 	}
 	l.endpoint.Reply = Reply{
-		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Because: r.because,
+		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Reason: notes.Reason,
+		Fault: notes.Fault,
 	}
 	l.probability = w.choices.probability()
 	l.endpoint.Probability = l.probability
+	return nil
 }
 
 // turn makes the reply the packet of the walk. It comes in by the interface by which the
@@ -196,7 +210,7 @@ func (w *walk) replyBypasses(to netip.Addr, fromNode bool) (bool, error) {
 // translateBack changes an address of a reply to what it was before its translation.
 func (w *walk) translateBack(side string, before, after netip.AddrPort, set func(netip.AddrPort)) {
 	if set(after); before != after {
-		w.noteNode(StepTranslateBack, "connection tracking: "+side+" becomes "+endText(after)+" again")
+		w.reportNode(w.record.hook, path.StepTranslateBack, "connection tracking: "+side+" becomes "+endText(after)+" again")
 	}
 	w.assumePort()
 }

@@ -17,20 +17,16 @@ type Result struct {
 	ClientVia netip.Addr
 	// ToNode is true if the destination is an address of the node itself.
 	ToNode bool
-	// Service is "namespace/name:port" of the destination, from comments in the tables;
-	// empty if it is no Service.
-	Service string
-	// Kind is the kind of the destination address: ClusterIP, NodePort, External.
-	Kind string
-	// Steps are what the packet meets, in order.
-	Steps []path.Step
+	// Service, Kind and Steps are noted, of all walks together, and so are Affinity and Faults.
+	Service, Kind string
+	Steps         []path.Step
+	Affinity      *Affinity
+	Faults        []string
 	// Outcomes are the possible outcomes, the most probable first. There are several only
 	// if something was picked.
 	Outcomes []Outcome
 	// Unexplored is what was not simulated.
 	Unexplored path.Unexplored
-	// Affinity is set if the client has an affinity.
-	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
 	// other connections of the client to the same address and port.
 	Flow  *Flow
@@ -38,34 +34,10 @@ type Result struct {
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored path.Unexplored
-	// Faults are differences between our tables and what kube-vmap writes.
-	Faults []string
-	Doubts []Doubt
+	Doubts          []Doubt
 	// NotFollowed names rules that packets pass and that the simulation does not know.
 	NotFollowed []string
 }
-
-// Kinds of steps.
-const (
-	StepLookup        = "lookup" // a map has the packet, and leads to another chain
-	StepMiss          = "miss"   // a map does not have it
-	StepJump          = "jump"
-	StepPick          = "pick"
-	StepRemember      = "remember" // what is remembered of the client
-	StepDestination   = "destination"
-	StepSource        = "source"
-	StepClusterIP     = "cluster-ip"
-	StepMark          = "mark" // for masquerade
-	StepKeep          = "keep" // the client's address
-	StepMasquerade    = "masquerade"
-	StepTranslateBack = "translate-back"
-	StepRestore       = "restore"
-	StepFlowtable     = "flowtable"
-	StepReject        = "reject"
-	StepDrop          = "drop"
-	StepUnreachable   = "unreachable"
-	StepFault         = "fault"
-)
 
 // A Verdict is what happens to a packet.
 type Verdict uint8
@@ -81,7 +53,7 @@ const (
 	VerdictDropped
 	// VerdictUnreachable means that the packet has no route.
 	VerdictUnreachable
-	// VerdictUnknown means that something in a table of ours was not understood.
+	// VerdictUnknown means that something in a table of the caller was not understood.
 	VerdictUnknown
 )
 
@@ -101,16 +73,17 @@ type Outcome struct {
 	Endpoints []Endpoint
 	// Stopped are the destinations of packets that do not arrive.
 	Stopped []netip.AddrPort
-	// Masquerade is true if the endpoint sees an address of the node. Why is the reason
-	// for it, or against it.
+	// Masquerade is true if the endpoint sees an address of the node. Why is what is noted of the
+	// source.
 	Masquerade bool
 	Why        string
 	// How is the answer of a refusal, or why there is no route or no prediction.
 	How string
-	// By is the rule or policy that refused or dropped the packet. Because is the reason,
-	// if the rule is ours.
-	By      path.RuleRef
-	Because Because
+	// By is the rule or policy that refused or dropped the packet. Reason and Fault are noted for
+	// those of the caller.
+	By            path.RuleRef
+	Reason, Fault string
+	Unserved      bool
 }
 
 // An Endpoint is a possible destination.
@@ -127,7 +100,7 @@ type Endpoint struct {
 	Reply Reply
 }
 
-// Affinity is the endpoint that the tables remember for a client.
+// Affinity is the endpoint that a rule set remembers for a client.
 type Affinity struct {
 	Endpoint netip.AddrPort
 	Expires  time.Duration

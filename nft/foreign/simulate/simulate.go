@@ -10,11 +10,11 @@ import (
 
 // Run simulates the path of the packet. The packet comes in by the interface, or by the
 // interface towards its source if that is the zero value; the node itself sends packets
-// from its own addresses. An error is about the sources, or [ErrNoTable] if kube-vmap has
-// no table. What cannot be predicted is an outcome, not an error.
+// from its own addresses. An error is about the sources. What cannot be predicted is an outcome, not
+// an error.
 func Run(s Sources, p Packet, in Link) (Result, error) {
 	m := newSourceCache(s, p.Family())
-	if err := m.checkTable(); err != nil {
+	if err := m.readBaseChains(); err != nil {
 		return Result{}, err
 	}
 	from, err := m.ingressLink(p, in)
@@ -31,16 +31,11 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	}
 	r.Flows = slices.Clone(flows)
 	own := removeOwnFlow(p, &r.Flows)
-	if err := exploreAndIdentify(m, from, &r); err != nil {
-		return r, err
-	}
-	if own != nil {
-		if r, err = m.runEstablished(from, r, own); err != nil {
-			return r, err
-		}
+	if err = explore(m, from, &r); err == nil && own != nil {
+		r, err = m.runEstablished(from, r, own)
 	}
 	r.setLeft()
-	return r, nil
+	return r, err
 }
 
 // runEstablished simulates a packet of an open connection, after one that begins it.
@@ -49,13 +44,12 @@ func (m *sourceCache) runEstablished(from Link, fresh Result, own *Flow) (Result
 		Packet: fresh.Packet, In: fresh.In, ClientVia: fresh.ClientVia, ToNode: fresh.ToNode,
 		Flow: own, Flows: fresh.Flows, IfNew: fresh.Outcomes, IfNewUnexplored: fresh.Unexplored,
 	}
-	err := exploreAndIdentify(m, from, &r)
-	r.Kind = cmp.Or(r.Kind, fresh.Kind)
+	err := explore(m, from, &r)
+	r.Service, r.Kind = cmp.Or(r.Service, fresh.Service), cmp.Or(r.Kind, fresh.Kind)
 	return r, err
 }
 
-// checkTable reads the base chains, and returns [ErrNoTable] if no table of ours has any.
-func (m *sourceCache) checkTable() error {
+func (m *sourceCache) readBaseChains() error {
 	list, err := m.Rules.BaseChains(m.family)
 	if err != nil {
 		return err
@@ -63,10 +57,6 @@ func (m *sourceCache) checkTable() error {
 	onLinks := func(b BaseChain) bool { return b.Table.Family == "bridge" || b.Table.Family == "arp" }
 	m.linkChains = slices.DeleteFunc(slices.Clone(list), func(b BaseChain) bool { return !onLinks(b) })
 	m.baseChains = orderBaseChains(slices.DeleteFunc(slices.Clone(list), onLinks))
-	ours := func(b BaseChain) bool { return position{chain: b.Chain}.isOurs() }
-	if !m.WithoutOurs && !slices.ContainsFunc(list, ours) {
-		return ErrNoTable
-	}
 	return nil
 }
 
@@ -139,16 +129,9 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	return &own
 }
 
-func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
-	if err := explore(m, in, r, &choices{perPick: maxChoicesPerPick, walks: maxWalks}); err != nil {
-		return err
-	}
-	return m.identify(r)
-}
-
 // explore runs all walks, or so many of them that the rest is only counted.
-func explore(m *sourceCache, in Link, r *Result, c *choices) error {
-	s := &summary{Result: r}
+func explore(m *sourceCache, in Link, r *Result) error {
+	s, c := &summary{Result: r}, &choices{perPick: maxChoicesPerPick, walks: maxWalks}
 	for more := true; more; more = c.advance() {
 		if m.Interrupted != nil {
 			if err := m.Interrupted(); err != nil {
@@ -156,8 +139,10 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 			}
 		}
 		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
-		err := w.noteUnknown(w.run())
-		l := w.leaf()
+		if err := w.noteUnknown(w.run()); err != nil {
+			return err
+		}
+		l, err := w.leaf()
 		if err == nil {
 			err = w.addReply(&l)
 		}
@@ -172,12 +157,16 @@ func explore(m *sourceCache, in Link, r *Result, c *choices) error {
 
 type leaf struct {
 	record
+	notes       Notes
 	probability float64
 	endpoint    Endpoint
 }
 
-func (w *walk) leaf() leaf {
-	l := leaf{record: w.record, probability: w.choices.probability()}
+func (w *walk) leaf() (l leaf, err error) {
+	l = leaf{record: w.record, probability: w.choices.probability()}
+	if l.notes, err = w.notes(); err != nil {
+		return l, err
+	}
 	l.endpoint = Endpoint{
 		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
 		Local: w.record.hook == HookInput,
@@ -185,11 +174,11 @@ func (w *walk) leaf() leaf {
 	if !l.endpoint.Local {
 		l.endpoint.Out, l.endpoint.Via = w.frame.out, w.nextHop
 	}
-	if l.verdict == VerdictNotService && (l.metService || w.conn.status&statusDestNAT != 0) && len(l.faults) == 0 {
+	if l.verdict == VerdictNotService && (l.translated || w.conn.status&statusDestNAT != 0) {
 		l.verdict = VerdictDelivered
 	}
 	if w.flow != nil && w.conn.status&statusSourceNAT != 0 {
-		l.masquerade, l.why = true, "the connection was made so"
+		l.masquerade, l.notes.Why = true, "the connection was made so"
 	}
-	return l
+	return l, nil
 }

@@ -27,13 +27,9 @@ type Sources struct {
 	Neighbour func(netip.Addr, Link) (Neighbour, error)
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
-	// WithoutOurs makes it no error if there is no table of ours.
-	WithoutOurs bool
+	// Own may be nil: all tables are of other programs.
+	Own Own
 }
-
-// ErrNoTable is the error if kube-vmap has no table for the packet's family, without
-// [Sources].WithoutOurs.
-var ErrNoTable = errors.New("there is no table " + tableName)
 
 // ErrNoRoute is the error if the node has no route for a packet, or does not forward it.
 var ErrNoRoute = errors.New("no route")
@@ -52,7 +48,7 @@ type Rules interface {
 // A Table is a table, by the name of its family in nft and its own name.
 type Table struct{ Family, Name string }
 
-// String returns the table as in "ip kube-vmap".
+// String returns the table as in "ip filter".
 func (t Table) String() string { return t.Family + " " + t.Name }
 
 // A Chain is a chain of a table.

@@ -26,10 +26,10 @@ func (s *summary) add(l leaf, c *choices) {
 		return
 	}
 	s.countUnexplored(c)
-	s.Service = cmp.Or(s.Service, l.service)
-	s.Kind = cmp.Or(s.Kind, l.kind)
-	s.Affinity = cmp.Or(s.Affinity, l.affinity)
-	s.Faults = union(s.Faults, l.faults)
+	s.Service = cmp.Or(s.Service, l.notes.Service)
+	s.Kind = cmp.Or(s.Kind, l.notes.Kind)
+	s.Affinity = cmp.Or(s.Affinity, l.notes.Affinity)
+	s.Faults = union(s.Faults, l.notes.Faults)
 	s.addToOutcome(l)
 	s.stepGroups.add(l)
 	s.seen += l.probability
@@ -41,7 +41,7 @@ func (s *summary) countUnexplored(c *choices) {
 			continue
 		}
 		s.incomplete = true
-		if made.ours {
+		if made.own {
 			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(made.total-made.explored))
 		} else {
 			s.Unexplored.OthersPick = true
@@ -88,8 +88,9 @@ func (s *summary) addToOutcome(l leaf) {
 	if i < 0 {
 		i = len(s.Outcomes)
 		s.Outcomes = append(s.Outcomes, Outcome{
-			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how,
-			By: l.by, Because: l.because,
+			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.notes.Why, How: l.how,
+			By: l.by, Reason: l.notes.Reason, Fault: l.notes.Fault,
+			Unserved: l.notes.Unserved,
 		})
 	}
 	o := &s.Outcomes[i]
@@ -114,8 +115,8 @@ func (s *summary) addToOutcome(l leaf) {
 }
 
 func (l leaf) matchesOutcome(o Outcome) bool {
-	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How &&
-		l.because == o.Because && l.by == o.By
+	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.notes.Why == o.Why && l.how == o.How &&
+		l.notes.Reason == o.Reason && l.notes.Fault == o.Fault && l.by == o.By
 }
 
 func union[T comparable](all, more []T) []T {
@@ -150,14 +151,14 @@ func (s *stepGroups) add(l leaf) {
 			known.similar[l.endpoint.Address] = true
 		}
 	} else {
-		fresh := &stepGroup{steps: l.steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
+		fresh := &stepGroup{steps: l.notes.Steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
 		if s.groups == nil {
-			s.common, s.byKey = l.steps, map[string]*stepGroup{}
+			s.common, s.byKey = l.notes.Steps, map[string]*stepGroup{}
 		}
 		s.groups, s.byKey[name] = append(s.groups, fresh), fresh
 	}
 	n := 0
-	for n < min(len(s.common), len(l.steps)) && s.common[n] == l.steps[n] {
+	for n < min(len(s.common), len(l.notes.Steps)) && s.common[n] == l.notes.Steps[n] {
 		n++
 	}
 	s.common = s.common[:n]
@@ -179,7 +180,7 @@ func (s *stepGroups) merge() []path.Step {
 func groupKey(l leaf) string {
 	var b strings.Builder
 	b.WriteString(l.verdict.String())
-	for _, s := range l.steps {
+	for _, s := range l.notes.Steps {
 		b.WriteString(" " + s.Hook + "/")
 		for _, r := range s.Chain {
 			if !unicode.IsDigit(r) {

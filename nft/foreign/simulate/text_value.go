@@ -10,9 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/model"
-	"kube-vmap/nft"
 )
 
 // A form is how a constant is printed.
@@ -85,7 +82,7 @@ func (k form) bits(b []byte) string {
 	case k == formMark && isNative:
 		return fmt.Sprintf("0x%08x", n)
 	case k == formPriority && isNative:
-		return nft.ClassID(n)
+		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
 	case len(b) == 0:
 		return "0"
 	case k == formAddress:
@@ -243,13 +240,4 @@ func valueText(number uint32, b []byte) string {
 		return "0x" + hex.EncodeToString(b)
 	}
 	return strings.Join(parts, " . ")
-}
-
-func decodeAddrPort(f model.Family, data []byte) netip.AddrPort {
-	n := addressFields[f].length
-	if len(data) < n+2 {
-		return netip.AddrPort{}
-	}
-	a, _ := netip.AddrFromSlice(data[:n])
-	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(data[n:]))
 }

@@ -8,10 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/simulate/path"
 )
-
-const tableName = nft.TableName
 
 // A walk is one path of a packet through the hooks.
 type walk struct {
@@ -131,7 +129,7 @@ func (w *walk) passFlowtable() error {
 	}
 	w.frame.setSource(source)
 	w.frame.setDestination(destination)
-	w.noteNode(StepFlowtable,
+	w.reportNode(w.record.hook, path.StepFlowtable,
 		"flowtable: sent on to "+destination.String()+", past all other rules")
 	r, err := w.findRoute()
 	if w.frame.out = r.Out; err != nil {
@@ -295,7 +293,7 @@ func (w *walk) passChains(h Hook, chains []BaseChain) error {
 		if err != nil {
 			return err
 		}
-		if w.passes(h, b) && (b.Drop || len(rules.rules) > 0 || isOurs(b.Chain)) {
+		if w.passes(h, b) && (b.Drop || len(rules.rules) > 0 || w.owns(b.Table)) {
 			passed = append(passed, b)
 		}
 	}

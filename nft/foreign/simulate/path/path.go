@@ -1,6 +1,9 @@
 // Package path has what is shown of the path of a packet: of a simulation, and in the answers of
-// explain. Programs on other platforms read these, so this package imports nothing.
+// explain. Programs on other platforms read these, so this package imports
+// nothing of the node.
 package path
+
+import "strconv"
 
 // A Step is something that the packet met.
 type Step struct {
@@ -20,12 +23,43 @@ type Step struct {
 	Similar  int    `json:"alike,omitempty"`
 }
 
+// Kinds of steps.
+const (
+	StepLookup        = "lookup" // a map has the packet, and leads to another chain
+	StepMiss          = "miss"   // a map does not have it
+	StepJump          = "jump"
+	StepPick          = "pick"
+	StepRemember      = "remember" // what is remembered of the client
+	StepDestination   = "destination"
+	StepSource        = "source"
+	StepClusterIP     = "cluster-ip"
+	StepMark          = "mark" // for masquerade
+	StepKeep          = "keep" // the client's address
+	StepMasquerade    = "masquerade"
+	StepTranslateBack = "translate-back"
+	StepRestore       = "restore"
+	StepFlowtable     = "flowtable"
+	StepReject        = "reject"
+	StepDrop          = "drop"
+	StepUnreachable   = "unreachable"
+	StepFault         = "fault"
+)
+
 // A RuleRef refers to a rule; without a handle, to the policy of a chain.
 type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`
 	Text  string `json:"text,omitempty"` // of the rule of another program, as nft prints it
+}
+
+// String returns the reference as in "table ip filter, chain INPUT, rule handle 3".
+func (r RuleRef) String() string {
+	s := "table " + r.Table + ", chain " + r.Chain
+	if r.Rule != 0 {
+		s += ", rule handle " + strconv.FormatUint(r.Rule, 10)
+	}
+	return s
 }
 
 // Unexplored is what was not simulated, because picks have too many results: more than 1,024

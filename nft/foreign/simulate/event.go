@@ -1,0 +1,231 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"kube-vmap/nft/foreign/simulate/path"
+)
+
+// An Own is what the caller knows of its own tables.
+type Own interface {
+	// Has reports whether a table is one of them. An expression in it that is not understood makes
+	// the outcome unknown, and is not a doubt; what it picks are endpoints.
+	Has(Table) bool
+	// Slots returns the map in which a chain looks up what it picks, and picks again if that is not
+	// there: the first numbers are. It is empty for other chains.
+	Slots(Chain) string
+	// Note returns what to note of events: those of the packet, of the reply to it, or of what the
+	// client sends then.
+	Note(Packet, []Event) (Notes, error)
+}
+
+// Notes are what an [Own] notes of a packet. Outcomes with different ones are different.
+type Notes struct {
+	Steps         []path.Step
+	Service, Kind string // of the destination
+	Why           string // the source is as it is
+	Reason, Fault string // why a rule of its own stops the packet
+	Unserved      bool   // that is because nothing serves it
+	Faults        []string
+	Affinity      *Affinity
+}
+
+// An Event is something that happens to a packet, or that a rule of the caller's own finds.
+type Event struct {
+	Kind  string // of a step, or one of those below
+	Hook  Hook
+	Back  bool // of the reply
+	Chain Chain
+	Rule  Rule
+	Own   bool   // the table is one of the caller's own
+	Why   string // the rule matches or does not
+	Text  string // what happens
+	// To is what an address is translated to; a port that is not known is zero. Destination is that of a
+	// packet that is stopped, or was rewritten.
+	To, Destination netip.AddrPort
+	Target          string // of a jump
+	// Set, Key, Element and Found are those of a look-up, and of EventAdd, with the Timeout of what is
+	// added.
+	Set     *Set
+	Key     []byte
+	Element Element
+	Found   bool
+	Timeout time.Duration
+}
+
+// Kinds of events that are not kinds of steps.
+const (
+	EventNoMatch = "no match" // a rule with a reason does not match
+	EventEmpty   = "empty"    // the chain has no rules
+	EventRewrite = "rewrite"  // of the destination, without connection tracking
+	EventAdd     = "add"      // of an element to a map, unless it has that
+)
+
+// Step returns an event as a step.
+func (e *Event) Step() path.Step {
+	s := path.Step{
+		Hook: string(e.Hook), Chain: e.Chain.Name, Rule: e.Rule.Handle, Back: e.Back, Kind: e.Kind, Text: e.Text,
+	}
+	if e.Why != "" {
+		s.Text = e.Why + ": " + e.Text
+	}
+	if e.Chain != (Chain{}) {
+		s.Table = e.Chain.Table.String()
+	}
+	if e.To.IsValid() {
+		s.To = endText(e.To)
+	}
+	return s
+}
+
+// Ref returns the rule.
+func (e *Event) Ref() path.RuleRef {
+	return position{chain: e.Chain, rule: e.Rule}.ref()
+}
+
+// A record is what a walk has met so far.
+type record struct {
+	hook       Hook
+	back       bool // the packet is the endpoint's reply
+	later      bool // it is what the client sends then
+	events     []Event
+	translated bool // a rule has decided the destination
+	verdict    Verdict
+	how        string       // how it was refused
+	by         path.RuleRef // the rule or policy that refused or dropped it
+	masquerade bool
+	doubts     []Doubt
+}
+
+// report adds an event at the position of the walk.
+func (w *walk) report(e Event) {
+	e.Hook, e.Back, e.Why = w.record.hook, w.record.back, w.reason.text
+	e.Chain, e.Rule, e.Own = w.position.chain, w.position.rule, w.position.own
+	w.record.events = append(w.record.events, e)
+}
+
+// reportNode adds an event of the node that is not in a table.
+func (w *walk) reportNode(h Hook, kind, text string) {
+	w.record.events = append(w.record.events, Event{Kind: kind, Hook: h, Back: w.record.back, Text: text})
+}
+
+func (m *sourceCache) owns(t Table) bool { return m.Own != nil && m.Own.Has(t) }
+
+// notes returns what the caller notes of the events.
+func (w *walk) notes() (Notes, error) {
+	if w.Own == nil {
+		return Notes{}, nil
+	}
+	return w.Own.Note(w.packet, w.record.events)
+}
+
+func (w *walk) doubt(c undecidedError) Doubt {
+	return Doubt{w.position.base.Chain, w.position.ref(), string(c)}
+}
+
+// addDoubt notes that the effect of a rule is not known, once for each base chain.
+func (w *walk) addDoubt(c undecidedError) { w.record.doubts = addDoubt(w.record.doubts, w.doubt(c)) }
+
+// addNodeDoubt notes that something of the node may decide otherwise.
+func (w *walk) addNodeDoubt(why string) { w.record.doubts = addDoubt(w.record.doubts, Doubt{Why: why}) }
+
+// noteUnknown makes an error that something is undecided the verdict, with a doubt.
+func (w *walk) noteUnknown(err error) error {
+	var undecided undecidedError
+	if !errors.As(err, &undecided) {
+		return err
+	}
+	w.record.verdict, w.record.how = VerdictUnknown, err.Error()
+	w.addNodeDoubt(string(undecided))
+	return nil
+}
+
+func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
+	if w.position.own && set.Anonymous {
+		return
+	}
+	w.reason = reason{text: w.lookupText(set, valueText(set.KeyType, key), e, found)}
+	kind, text := path.StepMiss, ""
+	if found {
+		kind = path.StepLookup
+	}
+	if e.Verdict != nil && e.Verdict.Chain != "" {
+		text = "goto " + e.Verdict.Chain
+	}
+	w.report(Event{Kind: kind, Text: text, Set: set, Key: key, Element: e, Found: found})
+}
+
+// lookupText returns the result of a look-up. Anonymous sets have no name to print.
+func (w *walk) lookupText(set *Set, key string, e Element, found bool) string {
+	what, has := set.Name, "has"
+	switch {
+	case w.position.own:
+	case set.Anonymous && set.IsMap:
+		what = "the rule's own map"
+	case set.Anonymous:
+		what = "the rule's own set"
+	case set.IsMap:
+		what = "map " + what
+	default:
+		what = "set " + what
+	}
+	if !found {
+		has = "does not have"
+	}
+	if w.position.own && e.Comment != "" {
+		key += " (" + e.Comment + ")"
+	}
+	return what + " " + has + " " + key
+}
+
+func (w *walk) setMark(mark uint32) {
+	fresh := mark&^w.frame.mark != 0
+	if w.frame.mark = mark; fresh {
+		w.report(Event{Kind: path.StepMark})
+	}
+}
+
+func (w *walk) notePick(n uint32, how string) {
+	w.report(Event{Kind: path.StepPick, Text: fmt.Sprintf("picks one of %d %s", n, how)})
+}
+
+func (w *walk) translate(source bool, to netip.AddrPort) {
+	kind, side := path.StepDestination, "goes to "
+	if source {
+		kind, side = path.StepSource, "the source becomes "
+	}
+	w.report(Event{Kind: kind, Text: side + endText(to), To: to})
+	w.record.translated = w.record.translated || !source
+	w.setTranslation(source, to)
+}
+
+func (w *walk) applyMasquerade(as netip.Addr) {
+	to := netip.AddrPortFrom(as, 0)
+	w.report(Event{Kind: path.StepMasquerade, Text: "masquerade, the source becomes " + as.String(), To: to})
+	w.record.masquerade = true
+	w.setTranslation(true, to)
+}
+
+func (w *walk) noteRefused(how string) {
+	w.record.how, w.record.verdict = how, VerdictRefused
+	w.report(Event{Kind: path.StepReject, Text: "rejected with " + how, Destination: w.frame.destination()})
+}
+
+func (w *walk) noteDropped() {
+	if w.record.verdict != VerdictRefused {
+		w.record.verdict = VerdictDropped
+		w.report(Event{Kind: path.StepDrop, Text: "dropped", Destination: w.frame.destination()})
+	}
+	if w.record.by = w.position.ref(); !w.position.own {
+		w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)
+	}
+}
+
+func (w *walk) noteUnreachable(err error) {
+	w.position = position{}
+	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
+	w.reportNode("routing", path.StepUnreachable, err.Error())
+}
