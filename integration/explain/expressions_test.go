@@ -12,6 +12,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // An expression is a match of nft that no rule of kube-vmap has.
@@ -65,7 +66,7 @@ func expressions(f model.Family) []expression {
 func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 7))
-	verdicts := map[simulate.Verdict]int{}
+	verdicts := map[string]int{}
 	for _, f := range model.Families {
 		for _, e := range expressions(f) {
 			r.nft(fmt.Sprintf(`table %s other {
@@ -90,7 +91,7 @@ func TestExplainAgreesWithExpressionsOfNft(t *testing.T) {
 func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 8))
-	verdicts := map[simulate.Verdict]int{}
+	verdicts := map[string]int{}
 	port := daemon.TargetPort
 	for _, f := range model.Families {
 		first := r.servers[0].Addr(f)
@@ -109,7 +110,7 @@ func TestExplainAgreesWithTranslationsToRanges(t *testing.T) {
 		}
 	}
 	t.Log(verdicts)
-	if verdicts[simulate.VerdictDelivered] < 8 {
+	if verdicts[path.VerdictDelivered] < 8 {
 		t.Error("too few packets are translated")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/recorder"
-	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 func TestExplainEndsWhenCanceled(t *testing.T) {
@@ -49,7 +49,7 @@ func TestSourcesTranslatedByOtherPrograms(t *testing.T) {
 			p := r.packet(w, web)
 			o := single(t, r.explain(p))
 			e := o.Endpoints[0]
-			if e.Source != source || o.Masquerade == virtual || !e.Reply.ReachesClient(p) {
+			if e.Sees != source || o.Masquerade == virtual || e.Reply.Verdict != path.VerdictDelivered {
 				t.Errorf("%s: %+v", p, o)
 			}
 			r.expect(0, []string{text + " (table " + nft.FamilyName(w.Family) + " egress, chain post", ", which answers " + p.From.String() + "; the client gets the reply"},
@@ -74,7 +74,7 @@ func TestDestinationsTranslatedToAClusterIP(t *testing.T) {
 		r.nft(fmt.Sprintf("table %s early { chain pre { type nat hook prerouting priority -110; %s daddr %s dnat to %s; }; }",
 			nft.FamilyName(w.Family), nft.FamilyName(w.Family), p.To.Addr(), clusterIP.Addr()))
 		o := single(t, r.explain(p))
-		if o.Verdict != simulate.VerdictRefused || o.Reason != recorder.ReasonTranslated {
+		if o.Verdict != path.VerdictRefused || o.Reason != recorder.ReasonTranslated {
 			t.Errorf("%s: %+v", p, o)
 		}
 		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)

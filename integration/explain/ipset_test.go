@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // sets returns the sets of a family, as `ipset restore` reads them, and matches of them. Members
@@ -60,7 +60,7 @@ var directions = []string{"src", "dst", "src,dst", "dst,dst", "dst,src", "dst,ds
 func TestExplainAgreesWithIPSets(t *testing.T) {
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(16, 5))
-	verdicts := map[simulate.Verdict]int{}
+	verdicts := map[string]int{}
 	for _, f := range model.Families {
 		text, names := r.sets(f)
 		labtest.Run(t, r.Node.Host, text, "ipset", "restore")
@@ -81,7 +81,7 @@ func TestExplainAgreesWithIPSets(t *testing.T) {
 		}
 	}
 	t.Log(verdicts)
-	if verdicts[simulate.VerdictRefused] < 150 {
+	if verdicts[path.VerdictRefused] < 150 {
 		t.Error("too few packets are in a set")
 	}
 }

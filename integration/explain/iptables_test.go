@@ -28,7 +28,7 @@ func (r *rig) load(f model.Family, rules string) {
 func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(3, 15))
-	verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
+	verdicts, certain, all := map[string]int{}, 0, 0
 	for range shortened(20) {
 		var rules [len(model.Families)]string
 		for _, f := range model.Families {
@@ -53,7 +53,7 @@ func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
 func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
 	r := newBareRig(t)
 	random := rand.New(rand.NewPCG(5, 15))
-	verdicts, uncertain := map[simulate.Verdict]int{}, map[string]bool{}
+	verdicts, uncertain := map[string]int{}, map[string]bool{}
 	for _, f := range model.Families {
 		for at, matches := range r.allMatches(random, f) {
 			for _, match := range matches {
@@ -127,7 +127,7 @@ func accepting(f model.Family, chain string) string {
 
 // sends sends packets through the rules, and adds up what explain says of them. What it is
 // certain of must happen; for each other packet it returns the doubts.
-func (r *rig) sends(n int, verdicts map[simulate.Verdict]int, packet func() predict.Prediction) (doubts []string) {
+func (r *rig) sends(n int, verdicts map[string]int, packet func() predict.Prediction) (doubts []string) {
 	r.t.Helper()
 	var certain []predict.Prediction
 	for range n {
@@ -145,7 +145,7 @@ func (r *rig) sends(n int, verdicts map[simulate.Verdict]int, packet func() pred
 }
 
 // sendsDirect is sends for random direct packets of a family.
-func (r *rig) sendsDirect(random *rand.Rand, f model.Family, n int, verdicts map[simulate.Verdict]int) (doubts []string) {
+func (r *rig) sendsDirect(random *rand.Rand, f model.Family, n int, verdicts map[string]int) (doubts []string) {
 	r.t.Helper()
 	return r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, f) })
 }

@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // A nodeKind is a node whose routing, links or settings decide what happens to packets. Commands
@@ -396,9 +397,9 @@ func TestExplainAgreesOnNodes(t *testing.T) {
 
 // isUncertain reports whether explain says that it is not certain.
 func isUncertain(w simulate.Result) bool {
-	return len(w.Doubts) > 0 || slices.ContainsFunc(w.Outcomes, func(o simulate.Outcome) bool {
-		return o.Verdict == simulate.VerdictUnknown || slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
-			return e.Reply.Verdict == simulate.VerdictUnknown
+	return len(w.Doubts) > 0 || slices.ContainsFunc(w.Outcomes, func(o path.Outcome) bool {
+		return o.Verdict == path.VerdictUnknown || slices.ContainsFunc(o.Endpoints, func(e path.Endpoint) bool {
+			return e.Reply.Verdict == path.VerdictUnknown
 		})
 	})
 }
@@ -471,7 +472,7 @@ func (r *rig) compareNode(batch []predict.Prediction, lost int) {
 	}
 	found := map[model.Family]int{}
 	for _, p := range batch {
-		if p.LosesReply() || !p.Result.Outcomes[0].Verdict.Arrives() {
+		if p.LosesReply() || !p.Result.Outcomes[0].Arrives() {
 			found[p.Family()]++
 		}
 	}

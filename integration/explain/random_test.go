@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/predict"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 const (
@@ -33,7 +34,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	r.serve(all...)
 	r.nft(r.replyFilters())
 	lost := 0
-	var verdicts [simulate.VerdictUnknown + 1]int
+	verdicts := map[string]int{}
 	for range rounds {
 		batch := make([]predict.Prediction, packets/rounds)
 		for i := range batch {
@@ -49,7 +50,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	if t.Logf("reply lost: %d", lost); lost < packets/100 {
 		t.Errorf("only %d of %d packets arrive without a reply", lost, packets)
 	}
-	for _, v := range []simulate.Verdict{simulate.VerdictNotService, simulate.VerdictDelivered, simulate.VerdictRefused, simulate.VerdictDropped} {
+	for _, v := range []string{path.VerdictNotService, path.VerdictDelivered, path.VerdictRefused, path.VerdictDropped} {
 		t.Logf("%s: %d", v, verdicts[v])
 		if verdicts[v] < packets/100 {
 			t.Errorf("only %d of %d packets are %s", verdicts[v], packets, v)

@@ -11,20 +11,19 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // A trip is a packet of a host to a Service, and what is expected of the reply.
 type trip struct {
 	from    *lab.Host
 	to      netip.AddrPort
-	verdict simulate.Verdict
-	// accepted is true if the client gets the reply from the address that it asked.
-	accepted bool
-	words    []string // of the command's output
+	verdict string
+	words   []string // of the command's output
 }
 
 // goes explains the packet, sends it, and compares. It returns the reply.
-func (r *rig) goes(w daemon.Transport, c trip) simulate.Reply {
+func (r *rig) goes(w daemon.Transport, c trip) path.Reply {
 	r.t.Helper()
 	p := simulate.Packet{From: c.from.Addr(w.Family), FromPort: c.from.FreshPort(), To: c.to, Protocol: w.Protocol}
 	o := single(r.t, r.explain(p))
@@ -32,17 +31,17 @@ func (r *rig) goes(w daemon.Transport, c trip) simulate.Reply {
 		r.t.Fatalf("%s: %+v", p, o)
 	}
 	reply := o.Endpoints[0].Reply
-	if reply.Verdict != c.verdict || reply.ReachesClient(p) != c.accepted {
-		r.t.Errorf("%s: %+v, want %s, accepted %t", p, reply, c.verdict, c.accepted)
+	if reply.Verdict != c.verdict {
+		r.t.Errorf("%s: %+v, want %s", p, reply, c.verdict)
 	}
 	wait, code := silence, 1
-	if c.accepted {
+	if c.verdict == path.VerdictDelivered {
 		wait, code = answer, 0
 	}
 	asked := make(chan error)
 	go func() {
 		got, err := c.from.AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
-		if err == nil && (got.Outcome == lab.Answered) != c.accepted {
+		if err == nil && (got.Outcome == lab.Answered) != (c.verdict == path.VerdictDelivered) {
 			err = fmt.Errorf("%s: %s, predicted %+v", p, got, reply)
 		}
 		asked <- err
@@ -67,20 +66,20 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 		name, chain, rule string
 		from              *lab.Host
 		to                daemon.Service
-		verdict           simulate.Verdict
+		verdict           string
 		text              string
 	}{
-		{"by their source port before connection tracking", "type filter hook prerouting priority raw", "th sport 8080 drop", pod, web, simulate.VerdictDropped, "dropped"},
-		{"by their direction in mangle", "type filter hook prerouting priority mangle", "ct direction reply meta l4proto { tcp, udp, sctp } ct status dnat drop", pod, web, simulate.VerdictDropped, "dropped"},
-		{"by their state in forward", "type filter hook forward priority filter", "ct state established drop", pod, web, simulate.VerdictDropped, "dropped"},
-		{"by a policy", "type filter hook forward priority filter; policy drop", "ct direction original accept", pod, web, simulate.VerdictDropped, "dropped"},
-		{"by the source before its translation", "type filter hook postrouting priority mangle", "ct direction reply th sport 8080 drop", pod, web, simulate.VerdictDropped, "dropped"},
-		{"by the source after its translation", "type filter hook postrouting priority 110", "ct direction reply th sport 80 drop", pod, web, simulate.VerdictDropped, "dropped"},
-		{"to the node itself", "type filter hook input priority filter", "ct direction reply ct state established ct status dnat drop", node, web, simulate.VerdictDropped, "dropped"},
-		{"of the node itself", "type filter hook output priority filter", "ct direction reply th sport 8080 drop", pod, host, simulate.VerdictDropped, "dropped"},
-		{"of the node to itself", "type filter hook input priority 110", "ct direction reply th sport 80 drop", node, host, simulate.VerdictDropped, "dropped"},
-		{"refused", "type filter hook forward priority filter", "ct direction reply reject with icmpx type admin-prohibited", pod, web, simulate.VerdictRefused, "rejected with an ICMP error"},
-		{"not tracked", "type filter hook prerouting priority raw", "th sport 8080 notrack", pod, web, simulate.VerdictDelivered, "but the reply is not translated back"},
+		{"by their source port before connection tracking", "type filter hook prerouting priority raw", "th sport 8080 drop", pod, web, path.VerdictDropped, "dropped"},
+		{"by their direction in mangle", "type filter hook prerouting priority mangle", "ct direction reply meta l4proto { tcp, udp, sctp } ct status dnat drop", pod, web, path.VerdictDropped, "dropped"},
+		{"by their state in forward", "type filter hook forward priority filter", "ct state established drop", pod, web, path.VerdictDropped, "dropped"},
+		{"by a policy", "type filter hook forward priority filter; policy drop", "ct direction original accept", pod, web, path.VerdictDropped, "dropped"},
+		{"by the source before its translation", "type filter hook postrouting priority mangle", "ct direction reply th sport 8080 drop", pod, web, path.VerdictDropped, "dropped"},
+		{"by the source after its translation", "type filter hook postrouting priority 110", "ct direction reply th sport 80 drop", pod, web, path.VerdictDropped, "dropped"},
+		{"to the node itself", "type filter hook input priority filter", "ct direction reply ct state established ct status dnat drop", node, web, path.VerdictDropped, "dropped"},
+		{"of the node itself", "type filter hook output priority filter", "ct direction reply th sport 8080 drop", pod, host, path.VerdictDropped, "dropped"},
+		{"of the node to itself", "type filter hook input priority 110", "ct direction reply th sport 80 drop", node, host, path.VerdictDropped, "dropped"},
+		{"refused", "type filter hook forward priority filter", "ct direction reply reject with icmpx type admin-prohibited", pod, web, path.VerdictRefused, "rejected with an ICMP error"},
+		{"not tracked", "type filter hook prerouting priority raw", "th sport 8080 notrack", pod, web, path.VerdictNotAccepted, "but the reply is not translated back"},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
 			r.t = t
@@ -88,11 +87,11 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 			defer r.nft("delete table inet guard")
 			for _, w := range transports() {
 				words := []string{tc.text}
-				if tc.verdict != simulate.VerdictDelivered {
+				if tc.verdict != path.VerdictNotAccepted {
 					words = append(words, "by table inet guard, chain replies")
 				}
 				reply := r.goes(w, trip{from: tc.from, to: tc.to.ClusterAddrPort(w.Family), verdict: tc.verdict, words: words})
-				if guard := reply.By.Table == "inet guard" && reply.By.Chain == "replies"; guard != (tc.verdict != simulate.VerdictDelivered) {
+				if guard := reply.By.Table == "inet guard" && reply.By.Chain == "replies"; guard != (tc.verdict != path.VerdictNotAccepted) {
 					t.Errorf("%s: by %+v", w, reply.By)
 				}
 			}
@@ -102,7 +101,7 @@ func TestRepliesDroppedByOtherPrograms(t *testing.T) {
 	for _, w := range transports() {
 		for _, from := range []*lab.Host{pod, node} {
 			r.goes(w, trip{
-				from: from, to: host.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: true,
+				from: from, to: host.ClusterAddrPort(w.Family), verdict: path.VerdictDelivered,
 				words: []string{"Back: this node answers " + from.Addr(w.Family).String() + "; the client gets"},
 			})
 		}
@@ -124,7 +123,7 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 			{from: r.Outside, to: far.AddrPort(r.Node, f, model.KindLoadBalancerIP, 0), words: []string{"answers this node (" + r.Node.Addr(f).String() + "), which answers " + r.Outside.Addr(f).String() + "; "}},
 			{from: r.Outside, to: near.ClusterAddrPort(f), words: []string{"which answers " + r.Outside.Addr(f).String()}},
 		} {
-			c.verdict, c.accepted = simulate.VerdictDelivered, true
+			c.verdict = path.VerdictDelivered
 			c.words = append(c.words, "Back: the endpoint ", "; the client gets the reply from "+c.to.String())
 			r.goes(w, c)
 		}
@@ -135,15 +134,15 @@ func TestRepliesFromAnotherNode(t *testing.T) {
 	for _, w := range transports() {
 		f := w.Family
 		reply := r.goes(w, trip{
-			from: r.Outside, to: far.ClusterAddrPort(f), verdict: simulate.VerdictDelivered,
+			from: r.Outside, to: far.ClusterAddrPort(f), verdict: path.VerdictNotAccepted,
 			words: []string{"by another way than this node", "the client gets it from the endpoint's own address"},
 		})
-		if !reply.Bypasses || reply.From.Addr() != r.RemotePods[0].Addr(f) {
+		if !reply.Bypasses || reply.From != netip.AddrPortFrom(r.RemotePods[0].Addr(f), daemon.TargetPort).String() {
 			t.Errorf("%s: %+v", w, reply)
 		}
-		r.goes(w, trip{from: r.Outside, to: near.ClusterAddrPort(f), verdict: simulate.VerdictDelivered, accepted: true})
+		r.goes(w, trip{from: r.Outside, to: near.ClusterAddrPort(f), verdict: path.VerdictDelivered})
 		direct := r.RemotePods[0].AddrPort(f, daemon.TargetPort)
-		if p := (simulate.Packet{From: r.Outside.Addr(f), FromPort: 4000, To: direct, Protocol: w.Protocol}); !single(t, r.explain(p)).Endpoints[0].Reply.ReachesClient(p) {
+		if p := (simulate.Packet{From: r.Outside.Addr(f), FromPort: 4000, To: direct, Protocol: w.Protocol}); single(t, r.explain(p)).Endpoints[0].Reply.Verdict != path.VerdictDelivered {
 			t.Errorf("%s is not translated, and the reply does not need this node", p)
 		}
 	}
@@ -161,7 +160,10 @@ func TestRepliesBetweenPodsOfABridge(t *testing.T) {
 		r.must(r.live.Close()) // it has read the settings
 		r.open()
 		for _, w := range transports() {
-			c := trip{from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: simulate.VerdictDelivered, accepted: hooked}
+			c := trip{from: r.Pods[3].Host, to: web.ClusterAddrPort(w.Family), verdict: path.VerdictNotAccepted}
+			if hooked {
+				c.verdict = path.VerdictDelivered
+			}
 			if c.words = []string{"by way of this node"}; !hooked {
 				c.words = []string{"by another way than this node"}
 			}
@@ -267,9 +269,9 @@ func TestRepliesToUntrackedPackets(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		d := daemon.Start(t, r.Node, r.folder, fmt.Sprintf("--drop-invalid=%t", drops))
 		for _, w := range transports() {
-			c := trip{from: r.Pods[3].Host, to: r.Pods[0].AddrPort(w.Family, daemon.TargetPort), verdict: simulate.VerdictDelivered, accepted: true}
+			c := trip{from: r.Pods[3].Host, to: r.Pods[0].AddrPort(w.Family, daemon.TargetPort), verdict: path.VerdictDelivered}
 			if drops && w.Protocol == model.TCP {
-				c.verdict, c.accepted = simulate.VerdictDropped, false
+				c.verdict = path.VerdictDropped
 				c.words = []string{"but the reply is dropped: connection tracking cannot place the packet"}
 			}
 			r.goes(w, c)

@@ -14,6 +14,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -148,7 +149,7 @@ func (r *rig) server(a netip.Addr) string {
 }
 
 // single returns the only outcome of a result.
-func single(t *testing.T, w simulate.Result) simulate.Outcome {
+func single(t *testing.T, w simulate.Result) path.Outcome {
 	t.Helper()
 	if len(w.Outcomes) != 1 {
 		t.Fatalf("%s: %d outcomes, want one: %+v", w.Packet, len(w.Outcomes), w.Outcomes)

@@ -46,11 +46,11 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 		p.FromPort = r.port()
 		got := r.explain(p)
 		o := single(t, got)
-		if got.Affinity == nil || r.server(got.Affinity.Endpoint.Addr()) != by || got.Affinity.Expires <= 0 || got.Affinity.Expires > time.Hour ||
-			len(o.Endpoints) != 1 || r.server(o.Endpoints[0].Address.Addr()) != by || o.Endpoints[0].Probability < 0.999 {
+		if got.Affinity == nil || r.server(got.Affinity.Endpoint.Addr()) != by || got.Affinity.ExpiresSeconds <= 0 || got.Affinity.ExpiresSeconds > 3600 ||
+			len(o.Endpoints) != 1 || r.server(o.Endpoints[0].Address) != by || o.Endpoints[0].Probability < 0.999 {
 			t.Errorf("%s, remembered with %s: %+v, %+v", p, by, got.Affinity, o)
 		}
-		r.expectOnly(got.Steps, o.Endpoints[0].Address.Addr())
+		r.expectOnly(got.Steps, o.Endpoints[0].Address)
 		fewer := web
 		fewer.Endpoints = slices.DeleteFunc(slices.Clone(r.servers), func(h *lab.Host) bool { return h.Name == by })
 		d.After(func() { r.folder.Put("services", fewer) })
@@ -92,7 +92,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped })
+		i := slices.IndexFunc(got.Outcomes, func(o path.Outcome) bool { return o.Verdict == path.VerdictDropped })
 		if len(got.Outcomes) != 2 || i < 0 || len(got.Doubts) > 0 {
 			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
 		}
@@ -100,7 +100,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		if drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
 			t.Errorf("%s: dropped by %+v, probability %v", p, drop.By, drop.Probability)
 		}
-		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address.Addr()) != "pod-2" {
+		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address) != "pod-2" {
 			t.Errorf("%s: goes to %+v", p, pass.Endpoints)
 		}
 		r.expect(1, []string{"50%: dropped by table inet firewall, chain checks, rule handle", " drop\n", "50%: goes to one endpoint"},
@@ -110,7 +110,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 2 {
+		if o := single(t, got); o.Verdict != path.VerdictDelivered || len(o.Endpoints) != 2 {
 			t.Errorf("%s: %+v", p, o)
 		}
 		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0].String(), "table inet firewall, chain forward, may decide otherwise") {
@@ -124,14 +124,14 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		p := r.packet(w, web)
 		o := single(t, r.explain(p))
 		a, err := r.Pods[3].Ask(w.Protocol, p.To, silence)
-		if r.must(err); o.Verdict != simulate.VerdictDropped || o.By.Table != "netdev guard" || a.Outcome == lab.Answered {
+		if r.must(err); o.Verdict != path.VerdictDropped || o.By.Table != "netdev guard" || a.Outcome == lab.Answered {
 			t.Errorf("%s: %+v, %s", p, o, a)
 		}
 	}
 	r.nft(`delete table netdev guard; add chain inet firewall forward { policy drop; }`)
 	for _, w := range transports() {
 		p := r.packet(w, web)
-		if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {
+		if o := single(t, r.explain(p)); o.Verdict != path.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {
 			t.Errorf("%s: %+v", p, o)
 		}
 		r.expect(1, []string{"dropped by table inet firewall, chain forward, whose policy it is"}, "--from="+p.From.String(), to(p.To, p.Protocol))
@@ -151,7 +151,7 @@ func TestDriftIsReported(t *testing.T) {
 	}
 	for _, w := range transports() {
 		got := r.explain(r.packet(w, web))
-		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 1 || len(got.Faults) != 1 || !strings.HasPrefix(got.Faults[0], "endpoints-1 does not have ") {
+		if o := single(t, got); o.Verdict != path.VerdictDelivered || len(o.Endpoints) != 1 || len(got.Faults) != 1 || !strings.HasPrefix(got.Faults[0], "endpoints-1 does not have ") {
 			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
 		}
 		p := r.packet(w, web)
@@ -161,7 +161,7 @@ func TestDriftIsReported(t *testing.T) {
 	for _, w := range transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != simulate.VerdictRefused || len(got.Faults) != 1 || got.Service == "" {
+		if o := single(t, got); o.Verdict != path.VerdictRefused || len(got.Faults) != 1 || got.Service == "" {
 			t.Errorf("%s: %+v, faults %q, service %q", p, o, got.Faults, got.Service)
 		}
 		if by := r.sendOne(p); by != "" {

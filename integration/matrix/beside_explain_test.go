@@ -33,7 +33,7 @@ func (s *scene) explainsRandomPackets(t *testing.T, cells []cell) {
 	c := predict.Comparer{Lab: s.Lab, Serves: func(h *lab.Host, port uint16) bool {
 		return h != s.Node.Host && h != s.Outside && h != s.Pods[3].Host && port == daemon.TargetPort
 	}}
-	verdicts := map[simulate.Verdict]int{}
+	verdicts := map[string]int{}
 	var wrong []error
 	for range rounds {
 		batch := make([]predict.Prediction, packetsPerRound())

@@ -12,6 +12,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // checkExplained asks `kube-vmap explain` about cells.
@@ -53,14 +54,14 @@ func (s *scene) explains(w *livenode.Node, c cell) error {
 			return fmt.Errorf("explain returns %s %s, want %s", o.Verdict, o.How, c.want.verdict())
 		}
 		for _, e := range o.Endpoints {
-			name := s.serverAt(e.Address)
+			name := s.serverAt(e.AddrPort())
 			by = append(by, name)
 			// node-2 reaches the host outside by way of this node, which this node cannot know.
 			known := !e.Reply.Bypasses || c.from.Host != s.Outside || !strings.HasPrefix(name, "remote")
-			if known && !e.Reply.ReachesClient(p) {
+			if known && e.Reply.Verdict != path.VerdictDelivered {
 				return fmt.Errorf("explain returns %+v for the reply of %s, want that it reaches the client", e.Reply, name)
 			}
-			answer := lab.Answer{By: name, Local: netip.AddrPortFrom(p.From, p.FromPort), Seen: netip.AddrPortFrom(e.Source, p.FromPort)}
+			answer := lab.Answer{By: name, Local: netip.AddrPortFrom(p.From, p.FromPort), Seen: netip.AddrPortFrom(e.Sees, p.FromPort)}
 			if _, err := s.sourceIs(c, answer); err != nil {
 				return fmt.Errorf("explain: %w", err)
 			}
@@ -81,14 +82,14 @@ func containsAll(list, some []string) bool {
 }
 
 // verdict is what explain must say.
-func (r result) verdict() simulate.Verdict {
+func (r result) verdict() string {
 	switch {
 	case r.refused:
-		return simulate.VerdictRefused
+		return path.VerdictRefused
 	case len(r.by) == 0:
-		return simulate.VerdictDropped
+		return path.VerdictDropped
 	}
-	return simulate.VerdictDelivered
+	return path.VerdictDelivered
 }
 
 // asksFrom is the address that the client asks from, which the node chooses for

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"net/netip"
 	"testing"
 
 	"kube-vmap/cmd/inspect/explain/answer"
@@ -12,7 +13,7 @@ import (
 // on its own node, on node-2, and on node-3, where another program drops it.
 func journey() *explain.Report {
 	clients := &answer.Answer{
-		Arrives: answer.Sometimes, Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1}},
+		Arrives: answer.Sometimes, Outcomes: []path.Outcome{{Verdict: path.VerdictDelivered, Probability: 1}},
 		Steps: []path.Step{
 			{Hook: "prerouting", Table: "ip kube-vmap", Chain: "nat-prerouting", Text: "services has 10.96.0.10 . tcp . 80 (shop/web:http): goto cluster-3"},
 			{Hook: "prerouting", Table: "ip kube-vmap", Chain: "cluster-3", Text: "from a pod: no masquerade; goto lb-3"},
@@ -25,10 +26,10 @@ func journey() *explain.Report {
 	there := func(node, chain, text string) *explain.NodeAnswer {
 		return &explain.NodeAnswer{Node: node, Answer: &answer.Answer{Steps: []path.Step{{Hook: "forward", Table: "ip filter", Chain: chain, Text: text}}}}
 	}
-	at := func(address string, back *answer.Reply) answer.Endpoint {
-		return answer.Endpoint{Address: address, Port: 8080, Probability: 1. / 3, Sees: "10.244.1.7", Reply: back}
+	at := func(address string, back path.Reply) path.Endpoint {
+		return path.Endpoint{Address: netip.MustParseAddr(address), Port: 8080, Probability: 1. / 3, Sees: netip.MustParseAddr("10.244.1.7"), Reply: back}
 	}
-	delivered := &answer.Reply{Verdict: answer.ReplyDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
+	delivered := path.Reply{Verdict: path.VerdictDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
 	return &explain.Report{
 		Schema: 1, Arrives: answer.Sometimes,
 		From: explain.Party{Kind: "pod", Namespace: "shop", Name: "cart-7f9", Node: "node-1"}, To: explain.Party{Kind: "service", Namespace: "shop", Name: "web"},
@@ -40,7 +41,7 @@ func journey() *explain.Report {
 			Endpoints: []explain.Endpoint{
 				{Endpoint: at("10.244.1.9", delivered), Pod: "shop/web-1", On: "node-1", Arrives: answer.Always},
 				{Endpoint: at("10.244.2.5", delivered), Pod: "shop/web-2", On: "node-2", Arrives: answer.Always, There: there("node-2", "FLANNEL-FWD", "accepted by rule 7")},
-				{Endpoint: at("10.244.3.8", nil), Pod: "shop/web-3", On: "node-3", Arrives: answer.Never, Why: "dropped by chain policy of table ip filter", There: there("node-3", "policy", "drop: rule 12")},
+				{Endpoint: at("10.244.3.8", path.Reply{}), Pod: "shop/web-3", On: "node-3", Arrives: answer.Never, Why: "dropped by chain policy of table ip filter", There: there("node-3", "policy", "drop: rule 12")},
 			},
 		}},
 		Differences: []explain.Difference{{Node: "node-2", Text: "it does not know endpoint 10.244.3.8:8080", Lag: "requests to the API server fail since 21:04:11"}},

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 const (
@@ -33,8 +34,8 @@ type Prediction struct {
 
 // mayBeSilent reports whether that may be, by the endpoint that is picked.
 func (p Prediction) mayBeSilent() bool {
-	dropped := func(o simulate.Outcome) bool {
-		return o.Verdict == simulate.VerdictDropped || o.Verdict == simulate.VerdictUnreachable
+	dropped := func(o path.Outcome) bool {
+		return o.Verdict == path.VerdictDropped || o.Verdict == path.VerdictUnreachable
 	}
 	return p.LosesReply() || slices.ContainsFunc(p.Result.Outcomes, dropped)
 }
@@ -42,13 +43,13 @@ func (p Prediction) mayBeSilent() bool {
 // LosesReply reports whether the packet may arrive at an endpoint whose reply the client does
 // not get.
 func (p Prediction) LosesReply() bool {
-	return slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
-		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return !p.getsReply(e) })
+	return slices.ContainsFunc(p.Result.Outcomes, func(o path.Outcome) bool {
+		return slices.ContainsFunc(o.Endpoints, func(e path.Endpoint) bool { return !getsReply(e) })
 	})
 }
 
 // getsReply reports whether the client gets the reply of the endpoint.
-func (p Prediction) getsReply(e simulate.Endpoint) bool { return e.Reply.ReachesClient(p.Packet) }
+func getsReply(e path.Endpoint) bool { return e.Reply.Verdict == path.VerdictDelivered }
 
 // A Comparer sends packets in a lab.
 type Comparer struct {
@@ -60,9 +61,9 @@ type Comparer struct {
 // isSilent reports whether nothing may come back, because no host has a server there, or the
 // packet or its reply is dropped.
 func (c Comparer) isSilent(p Prediction) bool {
-	return !slices.ContainsFunc(p.Result.Outcomes, func(o simulate.Outcome) bool {
-		unserved := o.Verdict == simulate.VerdictNotService && !c.serves(p.To)
-		return o.Verdict == simulate.VerdictRefused || !unserved && slices.ContainsFunc(o.Endpoints, p.getsReply)
+	return !slices.ContainsFunc(p.Result.Outcomes, func(o path.Outcome) bool {
+		unserved := o.Verdict == path.VerdictNotService && !c.serves(p.To)
+		return o.Verdict == path.VerdictRefused || !unserved && slices.ContainsFunc(o.Endpoints, getsReply)
 	})
 }
 
@@ -111,47 +112,47 @@ func (c Comparer) check(p Prediction) error {
 }
 
 // matches reports whether an outcome agrees with the answer.
-func (c Comparer) matches(o simulate.Outcome, p Prediction, got lab.Answer) bool {
+func (c Comparer) matches(o path.Outcome, p Prediction, got lab.Answer) bool {
 	switch o.Verdict {
-	case simulate.VerdictRefused:
+	case path.VerdictRefused:
 		prohibited := o.How == simulate.HowError && got.Outcome == lab.Unreachable
 		return got.Outcome == lab.Refused || prohibited
-	case simulate.VerdictDropped:
+	case path.VerdictDropped:
 		return got.Outcome == lab.TimedOut
-	case simulate.VerdictUnreachable:
+	case path.VerdictUnreachable:
 		return got.Outcome == lab.TimedOut || got.Outcome == lab.Unreachable
-	case simulate.VerdictNotService:
+	case path.VerdictNotService:
 		if got.Outcome != lab.Answered {
-			return !c.serves(p.To) || !slices.ContainsFunc(o.Endpoints, p.getsReply)
+			return !c.serves(p.To) || !slices.ContainsFunc(o.Endpoints, getsReply)
 		}
 		h := c.host(p.To.Addr())
-		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
-			return p.getsReply(e) && e.Source == got.Seen.Addr()
+		return h != nil && got.By == h.Name && slices.ContainsFunc(o.Endpoints, func(e path.Endpoint) bool {
+			return getsReply(e) && e.Sees == got.Seen.Addr()
 		})
-	case simulate.VerdictDelivered:
-		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
+	case path.VerdictDelivered:
+		return slices.ContainsFunc(o.Endpoints, func(e path.Endpoint) bool { return c.isFrom(e, o.Masquerade, p, got) })
 	}
 	return false
 }
 
 // isFrom reports whether the answer is that of an endpoint.
-func (c Comparer) isFrom(e simulate.Endpoint, masquerade bool, p Prediction, got lab.Answer) bool {
-	if !p.getsReply(e) {
+func (c Comparer) isFrom(e path.Endpoint, masquerade bool, p Prediction, got lab.Answer) bool {
+	if !getsReply(e) {
 		return got.Outcome != lab.Answered
 	}
 	// A rule of iptables redirects to the node, which does not serve all ports, or returns the
 	// packet to its sender, which does not take it.
-	if (e.Local || e.Address.Addr() == e.Source) && got.Outcome != lab.Answered {
+	if (e.Node || e.Address == e.Sees) && got.Outcome != lab.Answered {
 		return true
 	}
 	// The source port may differ: another masqueraded connection may use it.
 	anyPort := masquerade || p.Host == c.Node.Host
-	h := c.host(e.Address.Addr())
-	if e.Local {
+	h := c.host(e.Address)
+	if e.Node {
 		h = c.Node.Host
 	}
 	return e.Probability > 0 && got.Outcome == lab.Answered && h != nil && h.Name == got.By &&
-		e.Source == got.Seen.Addr() && (anyPort || e.Source != p.From || got.Seen == got.Local)
+		e.Sees == got.Seen.Addr() && (anyPort || e.Sees != p.From || got.Seen == got.Local)
 }
 
 // serves reports whether a host has a server at an address.

@@ -50,13 +50,13 @@ func document(f model.Family, p model.Protocol) *nodestatus.Document {
 }
 
 // asked returns a simulation result.
-func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Result {
+func asked(f model.Family, p model.Protocol, port uint16, o path.Outcome, service string) simulate.Result {
 	a := families[f]
 	return simulate.Result{
 		Packet: simulate.Packet{
 			From: netip.MustParseAddr(a.client), To: netip.AddrPortFrom(netip.MustParseAddr(a.service), port), Protocol: p,
 		},
-		Service: service, Kind: "External", Outcomes: []simulate.Outcome{o},
+		Service: service, Kind: "External", Outcomes: []path.Outcome{o},
 	}
 }
 
@@ -69,9 +69,9 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 }
 
 func TestHintsComeFromTheProcess(t *testing.T) {
-	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonSourceRanges, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
-	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
+	delivered := path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}
+	barred := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonSourceRanges, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	refused := path.Outcome{Verdict: path.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			a := families[f]
@@ -137,7 +137,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 // itself, and to an endpoint that is gone.
 func TestUntranslatedConnectionIsNotOneToARemovedEndpoint(t *testing.T) {
 	for _, f := range model.Families {
-		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+		w := asked(f, model.TCP, 80, path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}, "shop/web:http")
 		gone := netip.AddrPortFrom(w.Packet.From.Next(), 8080)
 		w.Flows = []simulate.Flow{{Endpoint: w.Packet.To, Left: true}, {Endpoint: gone, Left: true}}
 		got := hinted(t, w, document(f, model.TCP)).Connections
@@ -150,16 +150,16 @@ func TestUntranslatedConnectionIsNotOneToARemovedEndpoint(t *testing.T) {
 // TestOnlyPacketsToEndpointsAreObserved has packets that are delivered, and that are dropped since
 // no endpoint is on the node. The tables do not have the kind of a frontend without endpoints here.
 func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
-	noneHere := simulate.Outcome{
-		Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+	noneHere := path.Outcome{
+		Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, tc := range []struct {
-		o           simulate.Outcome
+		o           path.Outcome
 		tables, doc string // the kind there
 		observed    time.Duration
 		want        string
 	}{
-		{simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "External", "LoadBalancerIP", time.Second, ""},
+		{path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}, "External", "LoadBalancerIP", time.Second, ""},
 		{noneHere, "External", "LoadBalancerIP", 0, "none of them is on this node (spec.externalTrafficPolicy: Local)"},
 		{noneHere, "", "ClusterIP", 0, "none of them is on this node (spec.internalTrafficPolicy: Local)"},
 	} {
@@ -185,7 +185,7 @@ func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 // process knows, of which two documents are read.
 func TestProcessObservesOnce(t *testing.T) {
 	for service, want := range map[string]string{"shop/web:http": "[shop/web 1s]", "": "[/ 0s shop/web 1s]"} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, service)
+		w := asked(model.IPv4, model.TCP, 80, path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}, service)
 		r := &answer.Response{Answers: []answer.Answer{NewAnswer(w), NewAnswer(w)}}
 		var queries []string
 		o := Options{Observe: time.Second}
@@ -201,7 +201,7 @@ func TestProcessObservesOnce(t *testing.T) {
 
 // TestOnlyServicesOfThePacketAreSent has an address that no Service of the tables has.
 func TestOnlyServicesOfThePacketAreSent(t *testing.T) {
-	w := asked(model.IPv4, model.TCP, 99, simulate.Outcome{Verdict: simulate.VerdictNotService, Probability: 1}, "")
+	w := asked(model.IPv4, model.TCP, 99, path.Outcome{Verdict: path.VerdictNotService, Probability: 1}, "")
 	r := &answer.Response{Answers: []answer.Answer{NewAnswer(w)}}
 	d, err := (&Options{}).document(t.Context(), func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		d := document(model.IPv4, model.TCP)
@@ -216,7 +216,7 @@ func TestOnlyServicesOfThePacketAreSent(t *testing.T) {
 }
 
 func TestNoProcessIsReported(t *testing.T) {
-	w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
+	w := asked(model.IPv4, model.TCP, 80, path.Outcome{Verdict: path.VerdictDelivered}, "shop/web:http")
 	got := NewAnswer(w)
 	got.Interpret(&answer.Response{Process: client.ErrNotRunning.Error() + ". So this is what the kernel's tables hold"}, "")
 	text := got.Text()
@@ -228,37 +228,37 @@ func TestNoProcessIsReported(t *testing.T) {
 }
 
 func TestArrivesSumsUp(t *testing.T) {
-	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
-	const delivers, drops = simulate.VerdictDelivered, simulate.VerdictDropped
+	delivered := path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}
+	const delivers, drops = path.VerdictDelivered, path.VerdictDropped
 	legacy := func(w *simulate.Result) { w.NotFollowed = []string{"table ip nat (legacy)"} }
 	doubts := func(w *simulate.Result) {
 		w.Doubts = []simulate.Doubt{{Base: simulate.Chain{Name: "forward"}, Why: "limit"}}
 	}
 	belongs := func(left bool) func(*simulate.Result) {
-		return func(w *simulate.Result) { w.Flow, w.IfNew = &simulate.Flow{Left: left}, []simulate.Outcome{delivered} }
+		return func(w *simulate.Result) { w.Flow, w.IfNew = &simulate.Flow{Left: left}, []path.Outcome{delivered} }
 	}
 	for name, tc := range map[string]struct {
-		verdicts []simulate.Verdict
+		verdicts []string
 		change   func(*simulate.Result)
 		arrives  string
 		says     string // in the text
 	}{
-		"all arrive":            {[]simulate.Verdict{delivers, simulate.VerdictNotService}, nil, answer.Always, ""},
-		"some arrive":           {[]simulate.Verdict{delivers, drops}, nil, answer.Sometimes, ""},
-		"none arrives":          {[]simulate.Verdict{simulate.VerdictRefused, drops, simulate.VerdictUnreachable}, nil, answer.Never, ""},
-		"not understood":        {[]simulate.Verdict{delivers, simulate.VerdictUnknown}, nil, answer.Unknown, ""},
-		"legacy rules":          {[]simulate.Verdict{delivers}, legacy, answer.Unknown, "table ip nat (legacy)"},
-		"dropped before those":  {[]simulate.Verdict{drops}, legacy, answer.Never, "were not followed"},
-		"not certain":           {[]simulate.Verdict{delivers}, doubts, answer.Unknown, "may decide otherwise"},
-		"dropped, not certain":  {[]simulate.Verdict{drops}, doubts, answer.Unknown, "may decide otherwise"},
-		"some, not certain":     {[]simulate.Verdict{delivers, drops}, doubts, answer.Sometimes, "may decide otherwise"},
-		"a connection":          {[]simulate.Verdict{delivers}, belongs(false), answer.Always, "belongs to an open connection"},
-		"its endpoint has left": {[]simulate.Verdict{delivers}, belongs(true), answer.Never, "belongs to an open connection"},
+		"all arrive":            {[]string{delivers, path.VerdictNotService}, nil, answer.Always, ""},
+		"some arrive":           {[]string{delivers, drops}, nil, answer.Sometimes, ""},
+		"none arrives":          {[]string{path.VerdictRefused, drops, path.VerdictUnreachable}, nil, answer.Never, ""},
+		"not understood":        {[]string{delivers, path.VerdictUnknown}, nil, answer.Unknown, ""},
+		"legacy rules":          {[]string{delivers}, legacy, answer.Unknown, "table ip nat (legacy)"},
+		"dropped before those":  {[]string{drops}, legacy, answer.Never, "were not followed"},
+		"not certain":           {[]string{delivers}, doubts, answer.Unknown, "may decide otherwise"},
+		"dropped, not certain":  {[]string{drops}, doubts, answer.Unknown, "may decide otherwise"},
+		"some, not certain":     {[]string{delivers, drops}, doubts, answer.Sometimes, "may decide otherwise"},
+		"a connection":          {[]string{delivers}, belongs(false), answer.Always, "belongs to an open connection"},
+		"its endpoint has left": {[]string{delivers}, belongs(true), answer.Never, "belongs to an open connection"},
 	} {
-		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
+		w := asked(model.IPv6, model.UDP, 80, path.Outcome{}, "")
 		w.Outcomes = nil
 		for _, v := range tc.verdicts {
-			w.Outcomes = append(w.Outcomes, simulate.Outcome{Verdict: v})
+			w.Outcomes = append(w.Outcomes, path.Outcome{Verdict: v})
 		}
 		if tc.change != nil {
 			tc.change(&w)
@@ -274,7 +274,7 @@ func TestArrivesSumsUp(t *testing.T) {
 // TestHintsAreAboutTheAddressOfManyThatIsAsked has a port with more addresses than findings list,
 // and a policy of the last one.
 func TestHintsAreAboutTheAddressOfManyThatIsAsked(t *testing.T) {
-	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint}
+	dropped := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint}
 	d := document(model.IPv4, model.TCP)
 	port := &d.Services[0].Ports[0]
 	last := port.Frontends[0]
@@ -294,22 +294,22 @@ func TestHintsAreAboutTheAddressOfManyThatIsAsked(t *testing.T) {
 }
 
 func TestUnexploredChoicesArePrinted(t *testing.T) {
-	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 0.25}
-	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 0.25}
+	delivered := path.Outcome{Verdict: path.VerdictDelivered, Probability: 0.25}
+	dropped := path.Outcome{Verdict: path.VerdictDropped, Probability: 0.25}
 	for _, tc := range []struct {
 		unseen   path.Unexplored
-		outcomes []simulate.Outcome
+		outcomes []path.Outcome
 		arrives  string
 		text     string
 	}{
-		{path.Unexplored{}, []simulate.Outcome{delivered}, answer.Always, ""},
-		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, answer.Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, answer.Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
-		{path.Unexplored{Probability: 0.5, OthersPick: true}, []simulate.Outcome{delivered, dropped}, answer.Sometimes, "50%. Rules of other programs choose, too"},
-		{path.Unexplored{Probability: 0.75, OthersPick: true}, []simulate.Outcome{delivered}, answer.Unknown, "75%. Rules of other programs choose, too"},
-		{path.Unexplored{Probability: 0.75, OthersPick: true, Endpoints: 7}, []simulate.Outcome{dropped}, answer.Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
+		{path.Unexplored{}, []path.Outcome{delivered}, answer.Always, ""},
+		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []path.Outcome{delivered}, answer.Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{path.Unexplored{Endpoints: 744, Probability: 0.75}, []path.Outcome{dropped}, answer.Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{path.Unexplored{Probability: 0.5, OthersPick: true}, []path.Outcome{delivered, dropped}, answer.Sometimes, "50%. Rules of other programs choose, too"},
+		{path.Unexplored{Probability: 0.75, OthersPick: true}, []path.Outcome{delivered}, answer.Unknown, "75%. Rules of other programs choose, too"},
+		{path.Unexplored{Probability: 0.75, OthersPick: true, Endpoints: 7}, []path.Outcome{dropped}, answer.Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
 	} {
-		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
+		w := asked(model.IPv6, model.SCTP, 80, path.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen
 		got := hinted(t, w, nil)
 		var encoded strings.Builder
@@ -332,7 +332,7 @@ func TestEveryReasonHasASentence(t *testing.T) {
 		recorder.ReasonNoLocalEndpoint, recorder.ReasonNoEndpoint, recorder.ReasonSourceRanges, recorder.ReasonNoPort,
 		recorder.ReasonNoService, recorder.ReasonInvalid, recorder.ReasonFault,
 	} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Reason: r}, "")
+		w := asked(model.IPv4, model.TCP, 80, path.Outcome{Verdict: path.VerdictDropped, Reason: r}, "")
 		if o := hinted(t, w, nil).Outcomes[0]; o.Reason != r || o.Because == "" {
 			t.Errorf("%s: %+v", r, o)
 		}
@@ -350,7 +350,7 @@ func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 			if port := &d.Services[0].Ports[0]; listed {
 				port.Endpoints = append(port.Endpoints, nodestatus.Endpoint{Address: at.String(), Port: 8080, Reason: "NotReady"})
 			}
-			w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+			w := asked(f, model.TCP, 80, path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}, "shop/web:http")
 			w.Flows = []simulate.Flow{{Endpoint: netip.AddrPortFrom(at, 8080), Left: true}}
 			w.Flow, w.IfNew = &w.Flows[0], w.Outcomes
 			got := hinted(t, w, d)
@@ -382,8 +382,8 @@ func TestFastPathIsExplained(t *testing.T) {
 			} {
 				d := document(f, p)
 				d.Health = &nodestatus.Health{FastPath: tc.path}
-				w := asked(f, p, 80, simulate.Outcome{
-					Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: []simulate.Endpoint{{Local: tc.local}},
+				w := asked(f, p, 80, path.Outcome{
+					Verdict: path.VerdictDelivered, Probability: 1, Endpoints: []path.Endpoint{{Node: tc.local}},
 				}, "shop/web:http")
 				w.In = tc.in
 				w.Flow = &simulate.Flow{Status: 1 << 14, Endpoint: netip.AddrPortFrom(w.Packet.To.Addr(), 8080)}
@@ -408,19 +408,19 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 			for _, masquerade := range []bool{false, true} {
 				d := document(f, p)
 				d.Node = "node-1"
-				var list []simulate.Endpoint
+				var list []path.Endpoint
 				client, service := outside[f], netip.AddrPortFrom(netip.MustParseAddr(families[f].service), 80)
 				seen := client
 				if masquerade {
 					seen = seen.Next() // of another program's rule, which need not be the node's
 				}
 				for _, e := range d.Services[0].Ports[0].Endpoints {
-					list = append(list, simulate.Endpoint{
-						Address: netip.AddrPortFrom(netip.MustParseAddr(e.Address), e.Port), Source: seen,
-						Reply: simulate.Reply{Verdict: simulate.VerdictDelivered, From: service, To: netip.AddrPortFrom(client, 0)},
+					list = append(list, path.Endpoint{
+						Address: netip.MustParseAddr(e.Address), Port: e.Port, Sees: seen,
+						Reply: path.Reply{Verdict: path.VerdictDelivered, From: service.String(), To: netip.AddrPortFrom(client, 0).String()},
 					})
 				}
-				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1, Endpoints: list}, "shop/web:http")
+				w := asked(f, p, 80, path.Outcome{Verdict: path.VerdictDelivered, Probability: 1, Endpoints: list}, "shop/web:http")
 				w.Packet.From, w.In, w.ClientVia = client, "eth0", client
 				a := NewAnswer(w)
 				if arrives := a.Arrival(); arrives != "always" {
@@ -428,7 +428,7 @@ func TestRepliesBetweenOtherNodesBypassThisOne(t *testing.T) {
 				}
 				a.Interpret(&answer.Response{Document: d}, "")
 				for _, e := range a.Outcomes[0].Endpoints {
-					if want := !masquerade && e.Address == families[f].other; e.Reply.Bypasses != want || want != (e.Reply.Verdict == answer.ReplyNotAccepted) {
+					if want := !masquerade && e.Address == netip.MustParseAddr(families[f].other); e.Reply.Bypasses != want || want != (e.Reply.Verdict == path.VerdictNotAccepted) {
 						t.Errorf("%s %s, masquerade %t: %s: %+v", f, p, masquerade, e.Address, e.Reply)
 					}
 				}

@@ -14,21 +14,19 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync/follow/passivehealth"
 )
 
-// eachDestination calls fn for the endpoints that the packet may reach, with their addresses.
-func eachDestination(a *answer.Answer, fn func(e *answer.Endpoint, at netip.AddrPort)) {
+// eachDestination calls fn for the endpoints that the packet may reach.
+func eachDestination(a *answer.Answer, fn func(e *path.Endpoint)) {
 	for i := range a.Outcomes {
 		if !a.Outcomes[i].Arrives() {
 			continue
 		}
 		for k := range a.Outcomes[i].Endpoints {
-			e := &a.Outcomes[i].Endpoints[k]
-			if addr, err := netip.ParseAddr(e.Address); err == nil {
-				fn(e, netip.AddrPortFrom(addr, e.Port))
-			}
+			fn(&a.Outcomes[i].Endpoints[k])
 		}
 	}
 }
@@ -49,8 +47,8 @@ func observe(r *answer.Response, packets []simulate.Packet) error {
 			if packets[i].Protocol != protocol {
 				continue
 			}
-			eachDestination(&r.Answers[i], func(e *answer.Endpoint, at netip.AddrPort) {
-				e.Response = response(observed[at.String()], answered[at])
+			eachDestination(&r.Answers[i], func(e *path.Endpoint) {
+				e.Response = response(observed[e.At()], answered[e.AddrPort()])
 			})
 		}
 	}
@@ -82,9 +80,9 @@ func probe(ctx context.Context, r *answer.Response, packets []simulate.Packet) {
 	g.SetLimit(maxProbed)
 	for i := range packets {
 		asked := 0
-		eachDestination(&r.Answers[i], func(e *answer.Endpoint, at netip.AddrPort) {
+		eachDestination(&r.Answers[i], func(e *path.Endpoint) {
 			if asked++; asked <= maxProbed && packets[i].Protocol == model.TCP {
-				g.Go(func() error { e.Response = connect(ctx, at); return nil })
+				g.Go(func() error { e.Response = connect(ctx, e.AddrPort()); return nil })
 			}
 		})
 	}

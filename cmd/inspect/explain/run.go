@@ -27,6 +27,7 @@ import (
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Run explains the packet and prints the answer, which it returns for the exit code.
@@ -146,8 +147,8 @@ func (o *Options) queries(r *answer.Response) (list []nodestatus.Query, delivers
 		namespace, rest, _ := strings.Cut(a.Service, "/")
 		name, _, _ := strings.Cut(rest, ":")
 		add(namespace, name)
-		delivers = delivers || slices.ContainsFunc(a.Outcomes, func(o answer.Outcome) bool {
-			return o.Verdict == answer.VerdictDelivered
+		delivers = delivers || slices.ContainsFunc(a.Outcomes, func(o path.Outcome) bool {
+			return o.Verdict == path.VerdictDelivered
 		})
 	}
 	return list, delivers
@@ -197,17 +198,10 @@ func NewAnswer(w simulate.Result) answer.Answer {
 		From: p.Source(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In, ToNode: w.ToNode,
 		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unexplored, Faults: w.Faults,
 		NotFollowed: w.NotFollowed,
-		Outcomes:    outcomes(w.Outcomes, w.Packet), Otherwise: outcomes(w.IfNew, w.Packet),
-		OtherwiseUnseen: w.IfNewUnexplored,
+		Affinity:    w.Affinity, Outcomes: w.Outcomes, Otherwise: w.IfNew, OtherwiseUnseen: w.IfNewUnexplored,
 	}
 	if w.ClientVia.IsValid() {
 		a.Via = w.ClientVia.String()
-	}
-	if w.Affinity != nil {
-		a.Affinity = &answer.Affinity{
-			Endpoint:       w.Affinity.Endpoint.String(),
-			ExpiresSeconds: int(w.Affinity.Expires / time.Second),
-		}
 	}
 	if w.Flow != nil {
 		c := connection(*w.Flow)
@@ -220,41 +214,6 @@ func NewAnswer(w simulate.Result) answer.Answer {
 		a.Connections = append(a.Connections, connection(f))
 	}
 	return a
-}
-
-func outcomes(list []simulate.Outcome, p simulate.Packet) (out []answer.Outcome) {
-	for _, o := range list {
-		n := answer.Outcome{
-			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
-			How: o.How, By: o.By, Reason: o.Reason, Fault: o.Fault,
-		}
-		for _, e := range o.Endpoints {
-			to := answer.Endpoint{
-				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
-				Sees: e.Source.String(), Node: e.Local, Out: e.Out.Name, Reply: reply(e.Reply, p),
-			}
-			if e.Via.IsValid() {
-				to.NextHop = e.Via.String()
-			}
-			n.Endpoints = append(n.Endpoints, to)
-		}
-		out = append(out, n)
-	}
-	return out
-}
-
-func reply(r simulate.Reply, p simulate.Packet) *answer.Reply {
-	if r == (simulate.Reply{}) {
-		return nil
-	}
-	out := &answer.Reply{
-		Verdict: r.Verdict.String(), From: r.From.String(), To: r.To.String(), Bypasses: r.Bypasses,
-		Later: r.Later, How: r.How, By: r.By, Reason: r.Reason, Fault: r.Fault,
-	}
-	if r.Verdict.Arrives() && !r.ReachesClient(p) {
-		out.Verdict = answer.ReplyNotAccepted
-	}
-	return out
 }
 
 func connection(f simulate.Flow) answer.Connection {

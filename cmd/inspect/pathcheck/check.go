@@ -92,13 +92,13 @@ func run(n *livenode.Node, p Packet) Result {
 	for _, o := range w.Outcomes {
 		r.Endpoints = append(r.Endpoints, o.Stopped...)
 		for _, e := range o.Endpoints {
-			r.Endpoints = append(r.Endpoints, e.Address)
+			r.Endpoints = append(r.Endpoints, e.AddrPort())
 		}
 	}
 	slices.SortFunc(r.Endpoints, netip.AddrPort.Compare)
 	a := explain.NewAnswer(w)
-	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o answer.Outcome) bool { return o.Reason != "" })
-	untranslated := func(o answer.Outcome) bool { return o.Verdict == answer.VerdictNotService }
+	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o path.Outcome) bool { return o.Reason != "" })
+	untranslated := func(o path.Outcome) bool { return o.Verdict == path.VerdictNotService }
 	switch arrives := a.Arrival(); {
 	case len(a.Outcomes) == 0 || !p.Health && slices.ContainsFunc(a.Outcomes, untranslated):
 		r.Text += ": the Service was not followed"
@@ -129,8 +129,8 @@ func reasons(a *answer.Answer) (why []string, by path.RuleRef) {
 			why, by = append(why, a.Sentence(o)), o.By
 		}
 		for k := range o.Endpoints {
-			if e := &o.Endpoints[k]; e.Reply.Arrives() != answer.Always {
-				why, by = append(why, e.ReplyText(a, o.Masquerade)), e.Reply.By
+			if e := &o.Endpoints[k]; answer.ReplyArrives(e.Reply) != answer.Always {
+				why, by = append(why, a.ReplyText(e, o.Masquerade)), e.Reply.By
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // sixWays are those to one Service, over each protocol and family.
@@ -21,8 +22,8 @@ func sixWays(change func(*Way)) *Report {
 			w.Verdict += fmt.Sprintf(" at %s", at)
 			w.Causes = []Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
 			w.Client.Node = "node-1"
-			w.Client.Answer = &answer.Answer{Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{{Sees: w.From}}}}}
-			w.Endpoints = []Endpoint{{Endpoint: answer.Endpoint{Address: answer.AddrPort(at).Addr().String(), Port: 8080, Probability: 1, Sees: w.From}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}
+			w.Client.Answer = &answer.Answer{Outcomes: []path.Outcome{{Verdict: path.VerdictDelivered, Probability: 1, Endpoints: []path.Endpoint{{Sees: answer.Addr(w.From)}}}}}
+			w.Endpoints = []Endpoint{{Endpoint: path.Endpoint{Address: answer.AddrPort(at).Addr(), Port: 8080, Probability: 1, Sees: answer.Addr(w.From)}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}
 			change(&w)
 			r.Ways = append(r.Ways, w)
 		}

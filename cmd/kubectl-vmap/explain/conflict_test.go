@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // TestAddressOfAnotherServiceIsInTheHeadline has addresses and node ports that another Service
@@ -37,8 +39,8 @@ func TestAddressOfAnotherServiceIsInTheHeadline(t *testing.T) {
 			r.objects["older"], r.objects["older-1"] = older, newPod("older-1", "older", "node-1", "10.244.1.9", true)
 			r.answers["node-1"] = &answer.Answer{
 				Schema: answer.Schema, To: tc.to, Protocol: "tcp", Service: "shop/older:web", Kind: tc.kind, Arrives: answer.Always,
-				Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1, Endpoints: []answer.Endpoint{
-					{Address: "10.244.1.9", Port: 8080, Probability: 1, Sees: "198.51.100.7"},
+				Outcomes: []path.Outcome{{Verdict: path.VerdictDelivered, Probability: 1, Endpoints: []path.Endpoint{
+					{Address: netip.MustParseAddr("10.244.1.9"), Port: 8080, Probability: 1, Sees: netip.MustParseAddr("198.51.100.7")},
 				}}},
 			}
 			r.documents["node-1"].Services[0].Problems = []nodestatus.Problem{conflictOf("shop/web", tc.field, tc.to+"/tcp"), conflictOf("shop/web", "spec.externalIPs: 203.0.113.9", "203.0.113.9:80/tcp")}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,8 +52,8 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 		"33.33% goes to 10.244.2.2:8080 (pod shop/web-2): on node node-2: 10.244.2.2:8080 answers 10.244.1.3 by way of node-2, ", dropped)
 
 	r = newRig(t)
-	reply := r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
-	reply.Verdict, reply.By = answer.ReplyDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+	reply := &r.answers["node-1"].Outcomes[0].Endpoints[2].Reply
+	reply.Verdict, reply.By = path.VerdictDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
 	r.answers["node-1"].Arrives = answer.Sometimes
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Sometimes,
 		"33.33% goes to 10.244.3.2:8080 (pod shop/web-3): on node node-1: the endpoint answers 10.244.1.3", dropped)
@@ -71,9 +72,9 @@ func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
 			(*list)[1].Address = (*list)[0].Address
 		}
 		which := n / 2 // the followed one, or the other one
-		lost := *(*list)[which].Reply
-		lost.Verdict, lost.By = answer.ReplyDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
-		(*list)[which].Reply = &lost
+		lost := (*list)[which].Reply
+		lost.Verdict, lost.By = path.VerdictDropped, path.RuleRef{Table: "inet filter", Chain: "forward", Rule: 2}
+		(*list)[which].Reply = lost
 		(*list)[0].Probability, (*list)[1].Probability = 0.5, 0.5
 		r.answers["node-1"].Arrives = answer.Sometimes
 		report := r.explain("pod/cart", "svc/web")
@@ -92,7 +93,7 @@ func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
 func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 	r := newRig(t)
 	for i := range r.answers["node-1"].Outcomes[0].Endpoints {
-		r.answers["node-1"].Outcomes[0].Endpoints[i].Sees = "192.0.2.1"
+		r.answers["node-1"].Outcomes[0].Endpoints[i].Sees = netip.MustParseAddr("192.0.2.1")
 	}
 	r.explain("pod/cart:40000", "svc/web:80")
 	if !slices.Contains(r.asked, "node-2 --observe=0s --namespace=shop --name=web 192.0.2.1,10.244.2.2:8080/tcp") {
@@ -102,8 +103,8 @@ func TestMasqueradedPacketIsFollowedFromTheNode(t *testing.T) {
 
 func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
 	r := newRig(t)
-	r.answers["node-2"].Outcomes = []answer.Outcome{{
-		Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "inet filter", Chain: "input", Rule: 7},
+	r.answers["node-2"].Outcomes = []path.Outcome{{
+		Verdict: path.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "inet filter", Chain: "input", Rule: 7},
 	}}
 	r.answers["node-2"].Arrives = answer.Never
 	report := r.explain("pod/cart", "svc/web")
@@ -116,7 +117,7 @@ func TestDropOnTheNodeOfAnEndpointIsTheVerdict(t *testing.T) {
 func TestPacketToAPodIsFollowedToItsNode(t *testing.T) {
 	r := newRig(t)
 	r.answers["node-1"] = newAnswer("10.244.2.2:8080", "2")
-	r.answers["node-1"].Outcomes[0].Verdict = answer.VerdictNotService
+	r.answers["node-1"].Outcomes[0].Verdict = path.VerdictNotService
 	r.expect(r.explain("pod/cart", "pod/web-2:8080"), answer.Always, "-> pod shop/web-2", ": arrives", "node-2: 100% 10.244.2.2:8080 (pod shop/web-2)")
 	r.answers["node-2"] = r.recorded()
 	r.expect(r.explain("pod/cart", "pod/web-2:8080"), answer.Never, "Does not arrive: on node node-2: ", "but the reply is dropped by table inet filter")
@@ -127,7 +128,7 @@ func TestEndpointsOfOneNodeAreFollowedOnce(t *testing.T) {
 	s := r.objects["slice"].(*discoveryv1.EndpointSlice)
 	s.Endpoints[2].NodeName = s.Endpoints[1].NodeName
 	r.answers["node-2"].Arrives = answer.Never
-	r.answers["node-2"].Outcomes[0].Verdict = answer.VerdictDropped
+	r.answers["node-2"].Outcomes[0].Verdict = path.VerdictDropped
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Sometimes, "66.67% goes to 10.244.2.2:8080 (pod shop/web-2), 10.244.3.2:8080 (pod shop/web-3): on node node-2: dropped",
 		"node-2: 33.33% 10.244.3.2:8080 (pod shop/web-3), sees 10.244.1.3 (pod shop/cart): like 10.244.2.2:8080")
@@ -146,7 +147,7 @@ func TestOnlySomeNodesOfManyEndpointsAreAsked(t *testing.T) {
 	for i := range maxFollowed + 2 {
 		n := "node-" + strconv.Itoa(10+i)
 		address := "10.244." + strconv.Itoa(10+i) + ".2"
-		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 1.0 / 12, Sees: "10.244.1.3", Response: answer.Responds})
+		*endpoints = append(*endpoints, path.Endpoint{Address: netip.MustParseAddr(address), Port: 8080, Probability: 1.0 / 12, Sees: netip.MustParseAddr("10.244.1.3"), Response: answer.Responds})
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, NodeName: &n})
 		r.answers[n] = r.answers["node-2"]
 		r.documents[n] = newDocument()
@@ -165,7 +166,7 @@ func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
 	r.documents["node-1"] = newDocument()
 	r.documents["node-1"].Services[0].Ports[0].Frontends[0].Verdict = nodestatus.VerdictReject
 	r.answers["node-1"].Arrives = answer.Never
-	r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
+	r.answers["node-1"].Outcomes = []path.Outcome{{Verdict: path.VerdictRefused, Probability: 1, How: "a TCP reset"}}
 	report := r.explain("pod/cart", "svc/web")
 	r.expect(report, answer.Never, "Does not arrive: on node node-1: rejected with a TCP reset\n  - node-1 does not have endpoints 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080")
 	if text := report.Text(false); strings.Contains(text, "spec.selector") {
@@ -180,7 +181,7 @@ func TestNodeBehindTheAPIServerIsTheCause(t *testing.T) {
 	r = newRig(t)
 	a := r.answers["node-1"]
 	a.Service, a.Kind = "", ""
-	a.Outcomes = []answer.Outcome{{Verdict: answer.VerdictNotService, Probability: 1, Endpoints: []answer.Endpoint{{Address: "10.96.55.163", Port: 80, Probability: 1, Sees: "10.244.1.3"}}}}
+	a.Outcomes = []path.Outcome{{Verdict: path.VerdictNotService, Probability: 1, Endpoints: []path.Endpoint{{Address: netip.MustParseAddr("10.96.55.163"), Port: 80, Probability: 1, Sees: netip.MustParseAddr("10.244.1.3")}}}}
 	r.documents["node-1"].Services = nil
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Never,
 		"Does not arrive: node node-1 does not have 10.96.55.163:80/tcp of service shop/web, and leaves the packet as it is\n  - node-1 does not have 10.96.55.163:80/tcp")
@@ -284,7 +285,7 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 				r.documents[n] = newDocument()
 			}
 			r.answers["node-1"].Arrives = answer.Never
-			r.answers["node-1"].Outcomes = []answer.Outcome{{Verdict: answer.VerdictRefused, Probability: 1, How: "a TCP reset"}}
+			r.answers["node-1"].Outcomes = []path.Outcome{{Verdict: path.VerdictRefused, Probability: 1, How: "a TCP reset"}}
 			r.expect(r.explain("pod/cart", "svc/web"), answer.Never, "Does not arrive: on node node-1: rejected with a TCP reset\n  - "+tc.want)
 		})
 	}
@@ -369,7 +370,7 @@ func TestUndeclaredTargetPortIsNamedWithThoseDeclared(t *testing.T) {
 func TestAffinityAndStaleConnectionsAreNamed(t *testing.T) {
 	r := newRig(t)
 	a := r.answers["node-1"]
-	a.Affinity = &answer.Affinity{Endpoint: "10.244.1.2:8080", ExpiresSeconds: 90}
+	a.Affinity = &path.Affinity{Endpoint: netip.MustParseAddrPort("10.244.1.2:8080"), ExpiresSeconds: 90}
 	a.Connections = []answer.Connection{{}, {Stale: true}, {Stale: true}}
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "spec.sessionAffinity: ClientIP: the client keeps 10.244.1.2:8080 for 1m30s more",
 		"on node node-1, 2 open connections of the client to endpoints that get no new ones")
@@ -437,9 +438,9 @@ func TestNodePortThatIsNotServedDoesNotArrive(t *testing.T) {
 	const hint = "30080/tcp is the node port of shop/web, and is served at 10.9.0.1; 192.0.2.1 serves no node ports"
 	r.answers["node-1"] = &answer.Answer{
 		Schema: answer.Schema, From: "198.51.100.7", To: "192.0.2.1:30080", Protocol: "tcp", Interface: "eth0", Arrives: answer.Always, Hints: []string{hint},
-		Outcomes: []answer.Outcome{{
-			Verdict: answer.VerdictNotService, Probability: 1,
-			Endpoints: []answer.Endpoint{{Address: "192.0.2.1", Port: 30080, Probability: 1, Sees: "198.51.100.7", Node: true}},
+		Outcomes: []path.Outcome{{
+			Verdict: path.VerdictNotService, Probability: 1,
+			Endpoints: []path.Endpoint{{Address: netip.MustParseAddr("192.0.2.1"), Port: 30080, Probability: 1, Sees: netip.MustParseAddr("198.51.100.7"), Node: true}},
 		}},
 	}
 	r.expect(r.explain("198.51.100.7", "svc/web"), answer.Never,
@@ -462,7 +463,7 @@ func TestEachNodeRunsOneCommand(t *testing.T) {
 	for i := range maxFollowed {
 		n := "node-" + strconv.Itoa(10+i)
 		address := "10.244." + strconv.Itoa(10+i) + ".2"
-		*endpoints = append(*endpoints, answer.Endpoint{Address: address, Port: 8080, Probability: 0.1, Sees: "10.244.1.3", Response: answer.Responds})
+		*endpoints = append(*endpoints, path.Endpoint{Address: netip.MustParseAddr(address), Port: 8080, Probability: 0.1, Sees: netip.MustParseAddr("10.244.1.3"), Response: answer.Responds})
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, NodeName: &n})
 		r.answers[n], r.documents[n] = r.answers["node-2"], newDocument()
 	}

@@ -14,6 +14,7 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // readService reads the Service of the packets and the names of its endpoints.
@@ -66,8 +67,8 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 			w.addEndpoint(Endpoint{Endpoint: e, masquerade: o.Masquerade})
 		}
 		if len(o.Endpoints) == 0 {
-			w.addEndpoint(Endpoint{Endpoint: answer.Endpoint{
-				Address: p.To.Addr().String(), Port: p.To.Port(), Probability: o.Probability, Sees: p.From.String(),
+			w.addEndpoint(Endpoint{Endpoint: path.Endpoint{
+				Address: p.To.Addr(), Port: p.To.Port(), Probability: o.Probability, Sees: p.From,
 			}})
 		}
 	}
@@ -84,7 +85,8 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
 	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool {
-		return o.At() == e.At() && o.Sees == e.Sees && o.Reply.Arrives() == e.Reply.Arrives()
+		return o.AddrPort() == e.AddrPort() && o.Sees == e.Sees &&
+			answer.ReplyArrives(o.Reply) == answer.ReplyArrives(e.Reply)
 	})
 	if i < 0 {
 		w.Endpoints = append(w.Endpoints, e)
@@ -96,7 +98,7 @@ func (w *Way) addEndpoint(e Endpoint) {
 // locate sets the pod and node of an endpoint. Those that no EndpointSlice places on a node
 // are searched, if search is set.
 func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
-	at := answer.Addr(e.Address)
+	at := e.Address
 	if b.names[at].Node == "" && search {
 		o, err := b.Resolver.At(ctx, at)
 		if err != nil {
@@ -106,7 +108,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	}
 	e.Pod, e.On = b.pod(at), b.names[at].Node
 	switch {
-	case !slices.Contains(b.client.Addresses, answer.Addr(e.Sees)):
+	case !slices.Contains(b.client.Addresses, e.Sees):
 		e.Client = "node " + b.first // masquerade
 	case b.client.Kind != resolve.KindAddress:
 		e.Client = b.client.String()
@@ -189,9 +191,9 @@ const maxProbed = 32
 
 // packetAt returns the packet as it arrives at an endpoint.
 func (b *builder) packetAt(e *Endpoint, p resolve.Packet) resolve.Packet {
-	p.To = answer.AddrPort(e.At())
-	if seen := answer.Addr(e.Sees); seen != p.From {
-		p.From, p.FromPort = seen, 0 // masquerade may change the port
+	p.To = e.AddrPort()
+	if e.Sees != p.From {
+		p.From, p.FromPort = e.Sees, 0 // masquerade may change the port
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Schema is the version of [Report]'s encoding. Programs ignore fields that they do not
@@ -72,7 +73,7 @@ type NodeAnswer struct {
 // An Endpoint is a possible destination, as the client's node answers about it, and with what the
 // API server and the endpoint's node know.
 type Endpoint struct {
-	answer.Endpoint
+	path.Endpoint
 
 	Pod    string `json:"pod,omitempty"`
 	On     string `json:"node,omitempty"`   // the node

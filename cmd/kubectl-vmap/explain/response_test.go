@@ -2,6 +2,7 @@ package explain
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestRulesDoNotShowThatEndpointsAnswer(t *testing.T) {
 			r := newRig(t)
 			endpoints := r.answers["node-1"].Outcomes[0].Endpoints
 			for i := range endpoints {
-				endpoints[i].Response = tc.response[endpoints[i].Address]
+				endpoints[i].Response = tc.response[endpoints[i].Address.String()]
 			}
 			for _, n := range []string{"node-2", "node-3"} {
 				r.answers[n].Outcomes[0].Endpoints[0].Response = ""
@@ -69,7 +70,7 @@ func TestPacketsFromOutsideAreAsWellOffAsAtTheWorstNode(t *testing.T) {
 	r := newRig(t)
 	drops := &answer.Answer{
 		Schema: answer.Schema, Arrives: answer.Never, Service: "shop/web:tcp-80",
-		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x"}, Reason: "NoLocalEndpoint"}},
+		Outcomes: []path.Outcome{{Verdict: path.VerdictDropped, Probability: 1, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x"}, Reason: "NoLocalEndpoint"}},
 	}
 	r.answers["node-2"], r.answers["node-3"] = drops, drops
 	report := r.explain("198.51.100.7", "203.0.113.1:80")
@@ -97,7 +98,7 @@ func TestTableThatSendsToAnUnknownEndpointIsNamed(t *testing.T) {
 	r := newRig(t)
 	a := r.answers["node-1"]
 	a.Outcomes[0].Endpoints = a.Outcomes[0].Endpoints[:1]
-	a.Outcomes[0].Endpoints[0].Address, a.Outcomes[0].Endpoints[0].Probability = "10.244.2.99", 1
+	a.Outcomes[0].Endpoints[0].Address, a.Outcomes[0].Endpoints[0].Probability = netip.MustParseAddr("10.244.2.99"), 1
 	a.Steps = []path.Step{{Hook: "prerouting", Table: "ip nat", Chain: "KUBE-SEP-A", Rule: 9, Kind: "destination", To: "10.244.2.99:8080"}}
 	r.expect(r.explain("pod/cart", "svc/web"), answer.Unknown,
 		"no EndpointSlice has this endpoint, so its pod may be gone; table ip nat, chain KUBE-SEP-A, rule handle 9 of node node-1 sends packets there")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // A rig is a cluster of three nodes with a client on node-1 and an endpoint of shop/web on
@@ -66,7 +68,7 @@ func newRig(t *testing.T) *rig {
 	r.answers["node-1"].Service, r.answers["node-1"].Kind = "shop/web:tcp-80", "ClusterIP"
 	for _, n := range []string{"2", "3"} {
 		r.answers["node-"+n] = newAnswer("10.244."+n+".2:8080", n)
-		r.answers["node-"+n].Outcomes[0].Verdict = answer.VerdictNotService
+		r.answers["node-"+n].Outcomes[0].Verdict = path.VerdictNotService
 	}
 	for _, n := range []string{"1", "2", "3"} {
 		r.documents["node-"+n] = newDocument("1", "2", "3")
@@ -78,12 +80,12 @@ func newRig(t *testing.T) *rig {
 func newAnswer(to string, nodes ...string) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema, From: "10.244.1.3", To: to, Protocol: "tcp", Interface: "eth0", Arrives: answer.Always,
-		Outcomes: []answer.Outcome{{Verdict: answer.VerdictDelivered, Probability: 1}}, Process: "answers",
+		Outcomes: []path.Outcome{{Verdict: path.VerdictDelivered, Probability: 1}}, Process: "answers",
 	}
 	for _, n := range nodes {
-		a.Outcomes[0].Endpoints = append(a.Outcomes[0].Endpoints, answer.Endpoint{
-			Address: "10.244." + n + ".2", Port: 8080, Probability: 1 / float64(len(nodes)), Sees: a.From, Response: answer.Responds,
-			Reply: &answer.Reply{Verdict: answer.ReplyDelivered, From: to, To: a.From + ":0"},
+		a.Outcomes[0].Endpoints = append(a.Outcomes[0].Endpoints, path.Endpoint{
+			Address: netip.MustParseAddr("10.244." + n + ".2"), Port: 8080, Probability: 1 / float64(len(nodes)), Sees: netip.MustParseAddr(a.From), Response: answer.Responds,
+			Reply: path.Reply{Verdict: path.VerdictDelivered, From: to, To: a.From + ":0"},
 		})
 	}
 	return a
@@ -94,7 +96,7 @@ func (r *rig) withoutReplies() {
 	for _, a := range r.answers {
 		a.Schema = 0
 		for i := range a.Outcomes[0].Endpoints {
-			a.Outcomes[0].Endpoints[i].Reply = nil
+			a.Outcomes[0].Endpoints[i].Reply = path.Reply{}
 		}
 	}
 }

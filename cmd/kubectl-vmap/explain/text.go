@@ -158,7 +158,7 @@ func (w *Way) form() string {
 	}
 	for _, e := range w.Endpoints {
 		fmt.Fprint(&b, e.On, e.Pod, e.Client, e.Probability, e.Arrives, e.Response, e.Like != "", e.Why != "")
-		if r := e.Reply; r != nil {
+		if r := e.Reply; r.Verdict != "" {
 			fmt.Fprint(&b, r.Verdict, r.Bypasses, r.Reason, place(r.By.Table, r.By.Chain, r.Reason))
 		}
 	}
@@ -252,7 +252,7 @@ func (w *Way) endpointsText(b *strings.Builder) {
 		if e.Client != "" {
 			b.WriteString(" (" + e.Client + ")")
 		}
-		b.WriteString(e.Egress())
+		b.WriteString(answer.Egress(&e.Endpoint))
 		if e.Response != "" && e.Response != answer.Responds {
 			b.WriteString(", " + e.Response)
 		}

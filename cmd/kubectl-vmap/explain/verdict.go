@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // setVerdict sets whether a packet arrives, and the verdict.
@@ -27,7 +28,7 @@ func (b *builder) setVerdict(w *Way) {
 	var ways []string
 	for i := range a.Outcomes {
 		switch o := &a.Outcomes[i]; {
-		case o.Verdict == answer.VerdictUnknown:
+		case o.Verdict == path.VerdictUnknown:
 			ways = append(ways, answer.Unknown)
 		case !o.Arrives():
 			ways = append(ways, answer.Never)
@@ -54,8 +55,8 @@ func (w *Way) conflict() string {
 // port of the Service.
 func (b *builder) isUntranslated(w *Way) bool {
 	list := w.Client.Answer.Outcomes
-	return b.destination.Service != nil && len(list) == 1 && list[0].Verdict == answer.VerdictNotService &&
-		!slices.ContainsFunc(list[0].Endpoints, func(e answer.Endpoint) bool { return e.At() != w.To })
+	return b.destination.Service != nil && len(list) == 1 && list[0].Verdict == path.VerdictNotService &&
+		!slices.ContainsFunc(list[0].Endpoints, func(e path.Endpoint) bool { return e.At() != w.To })
 }
 
 // setArrivals sets whether the packet arrives at each endpoint and the reply at the
@@ -71,12 +72,12 @@ func (b *builder) setArrivals(w *Way) {
 	for i := range w.Endpoints {
 		e := &w.Endpoints[i]
 		e.Arrives, e.Why = e.arrivesThere()
-		back := e.Reply.Arrives()
+		back := answer.ReplyArrives(e.Reply)
 		switch {
 		case e.Arrives != answer.Always:
 		case back != answer.Always:
-			e.Why = "on node " + w.Client.Node + ": " + e.ReplyText(w.Client.Answer, e.masquerade)
-		case isOfService && !known[answer.AddrPort(e.At())]:
+			e.Why = "on node " + w.Client.Node + ": " + w.Client.Answer.ReplyText(&e.Endpoint, e.masquerade)
+		case isOfService && !known[e.AddrPort()]:
 			e.Arrives, e.Why = answer.Unknown, "no EndpointSlice has this endpoint, so its pod may be gone"+w.sentBy(e.At())
 		}
 		e.Arrives = answer.InTurn(e.Arrives, back)
@@ -111,7 +112,7 @@ func (e *Endpoint) arrivesThere() (arrives, why string) {
 
 // failure returns why a packet does not always arrive, by the answer of one node.
 func failure(a *answer.Answer) string {
-	var worst *answer.Outcome
+	var worst *path.Outcome
 	for i := range a.Outcomes {
 		o := &a.Outcomes[i]
 		if !o.Arrives() && (worst == nil || o.Probability > worst.Probability) {
@@ -143,8 +144,8 @@ func lostReply(a *answer.Answer) string {
 	for i := range a.Outcomes {
 		o := &a.Outcomes[i]
 		for k := range o.Endpoints {
-			if e := &o.Endpoints[k]; e.Reply != nil && e.Reply.Verdict != answer.ReplyDelivered {
-				return e.ReplyText(a, o.Masquerade)
+			if e := &o.Endpoints[k]; answer.ReplyArrives(e.Reply) != answer.Always {
+				return a.ReplyText(e, o.Masquerade)
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (w *Way) verdict() string {
 	} else if n == 1 {
 		where = w.Endpoints[0].title()
 	}
-	if slices.ContainsFunc(w.Endpoints, func(e Endpoint) bool { return e.Reply == nil }) {
+	if slices.ContainsFunc(w.Endpoints, func(e Endpoint) bool { return e.Reply.Verdict == "" }) {
 		reply = "; the reply is not known"
 	}
 	r := &w.responses

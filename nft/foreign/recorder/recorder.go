@@ -261,7 +261,7 @@ func (n *notes) addAffinity(e *simulate.Event, c nft.ChainID) error {
 		return nil
 	}
 	at := netip.AddrPortFrom(a, binary.BigEndian.Uint16(endpoint.Data[length:]))
-	n.Affinity = &simulate.Affinity{Endpoint: at, Expires: e.Element.Expires}
+	n.Affinity = &path.Affinity{Endpoint: at, ExpiresSeconds: int(e.Element.Expires / time.Second)}
 	n.note(e, c, path.StepRemember, fmt.Sprintf("%s remembers that the client has %s, for %s", e.Set.Name, at,
 		e.Element.Expires.Round(time.Second)))
 	return nil

@@ -57,7 +57,7 @@ func TestPicksBeforeUnknownExpressionsAreNotExplored(t *testing.T) {
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops, drops, drops)
 	w := run(t, f)
 	// One walk if no rule matches, and one for each rule that might.
-	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0].String(), "rule handle 1 of forward has tunnel") || w.Outcomes[0].Verdict != VerdictNotService {
+	if f.walks != 4 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0].String(), "rule handle 1 of forward has tunnel") || w.Outcomes[0].Verdict != path.VerdictNotService {
 		t.Errorf("%d walks, doubts %q, %+v", f.walks, w.Doubts, w.Outcomes)
 	}
 }
@@ -70,7 +70,7 @@ func TestRuleThatFillsAMapHasEffect(t *testing.T) {
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
 		[]any{seven(unix.NFT_REG_1), seven(unix.NFT_REG_2), &expr.Dynset{SetName: "filled", SrcRegKey: unix.NFT_REG_1, SrcRegData: unix.NFT_REG_2}},
 		[]any{seven(unix.NFT_REG_1), &expr.Lookup{SetName: "filled", SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_2, IsDestRegSet: true}, verdictOf(expr.VerdictDrop, "")})
-	if w := run(t, f); w.Outcomes[0].Verdict != VerdictDropped {
+	if w := run(t, f); w.Outcomes[0].Verdict != path.VerdictDropped {
 		t.Errorf("%+v", w.Outcomes)
 	}
 }
@@ -149,17 +149,17 @@ func TestIngressChainsSeeTheirDevicesOnly(t *testing.T) {
 		devices []string
 		from    Packet
 		in      Link
-		want    Verdict
+		want    string
 	}{
-		{[]string{"eth1"}, sample, eth0, VerdictNotService},
-		{[]string{"eth1", "eth0"}, sample, eth0, VerdictDropped},
-		{[]string{"eth1", "eth0"}, sample, Link{Index: 9, Name: "eth00"}, VerdictNotService},
-		{[]string{"eth*"}, sample, eth0, VerdictDropped},
-		{[]string{"veth*"}, sample, eth0, VerdictNotService},
-		{nil, sample, eth0, VerdictNotService},
+		{[]string{"eth1"}, sample, eth0, path.VerdictNotService},
+		{[]string{"eth1", "eth0"}, sample, eth0, path.VerdictDropped},
+		{[]string{"eth1", "eth0"}, sample, Link{Index: 9, Name: "eth00"}, path.VerdictNotService},
+		{[]string{"eth*"}, sample, eth0, path.VerdictDropped},
+		{[]string{"veth*"}, sample, eth0, path.VerdictNotService},
+		{nil, sample, eth0, path.VerdictNotService},
 		// A packet of the node to itself comes in by the interface that it left by.
-		{[]string{"eth0"}, Packet{From: nodeIP, To: netip.AddrPortFrom(nodeIP, 80), Protocol: sample.Protocol}, Link{}, VerdictDropped},
-		{[]string{"eth0"}, Packet{From: nodeIP, To: service, Protocol: sample.Protocol}, Link{}, VerdictNotService},
+		{[]string{"eth0"}, Packet{From: nodeIP, To: netip.AddrPortFrom(nodeIP, 80), Protocol: sample.Protocol}, Link{}, path.VerdictDropped},
+		{[]string{"eth0"}, Packet{From: nodeIP, To: service, Protocol: sample.Protocol}, Link{}, path.VerdictNotService},
 	} {
 		f := node()
 		f.chain(Table{"netdev", "guard"}, "ingress", "filter", HookIngress, 0, []any{verdictOf(expr.VerdictDrop, "")})
@@ -202,7 +202,7 @@ func TestForeignLookupsNameSetAndKey(t *testing.T) {
 		f.sets["fates"] = map[string]Element{string(client.AsSlice()): {Verdict: drop}}
 		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rule)
 		o, w := only(t, f, sample)
-		if last := w.Steps[len(w.Steps)-1].Text; o.Verdict.Arrives() || last != tc.want {
+		if last := w.Steps[len(w.Steps)-1].Text; o.Arrives() || last != tc.want {
 			t.Errorf("%s: %s, %q, want %q", tc.name, o.Verdict, last, tc.want)
 		}
 	}

@@ -146,14 +146,14 @@ func (r *Result) setLeft() {
 
 // left reports whether no new connection would go to the endpoint, by all outcomes of one. A
 // filter that stops new connections to any endpoint does not count.
-func (f Flow) left(fresh []Outcome) bool {
+func (f Flow) left(fresh []path.Outcome) bool {
 	serves := fresh[0].Unserved
 	for _, o := range fresh {
 		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints,
-			func(e Endpoint) bool { return e.Address == f.Endpoint }) {
+			func(e path.Endpoint) bool { return e.AddrPort() == f.Endpoint }) {
 			return false
 		}
-		serves = serves || o.Verdict.Arrives() || o.Verdict == VerdictUnknown
+		serves = serves || o.Arrives() || o.Verdict == path.VerdictUnknown
 	}
 	return serves && !f.Reopens
 }

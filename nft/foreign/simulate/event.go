@@ -30,7 +30,7 @@ type Notes struct {
 	Reason, Fault string // why a rule of its own stops the packet
 	Unserved      bool   // that is because nothing serves it
 	Faults        []string
-	Affinity      *Affinity
+	Affinity      *path.Affinity
 }
 
 // An Event is something that happens to a packet, or that a rule of the caller's own finds.
@@ -93,7 +93,7 @@ type record struct {
 	later      bool // it is what the client sends then
 	events     []Event
 	translated bool // a rule has decided the destination
-	verdict    Verdict
+	verdict    string
 	how        string       // how it was refused
 	by         path.RuleRef // the rule or policy that refused or dropped it
 	masquerade bool
@@ -138,7 +138,7 @@ func (w *walk) noteUnknown(err error) error {
 	if !errors.As(err, &undecided) {
 		return err
 	}
-	w.record.verdict, w.record.how = VerdictUnknown, err.Error()
+	w.record.verdict, w.record.how = path.VerdictUnknown, err.Error()
 	w.addNodeDoubt(string(undecided))
 	return nil
 }
@@ -210,13 +210,13 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 }
 
 func (w *walk) noteRefused(how string) {
-	w.record.how, w.record.verdict = how, VerdictRefused
+	w.record.how, w.record.verdict = how, path.VerdictRefused
 	w.report(Event{Kind: path.StepReject, Text: "rejected with " + how, Destination: w.frame.destination()})
 }
 
 func (w *walk) noteDropped() {
-	if w.record.verdict != VerdictRefused {
-		w.record.verdict = VerdictDropped
+	if w.record.verdict != path.VerdictRefused {
+		w.record.verdict = path.VerdictDropped
 		w.report(Event{Kind: path.StepDrop, Text: "dropped", Destination: w.frame.destination()})
 	}
 	if w.record.by = w.position.ref(); !w.position.own {
@@ -226,6 +226,6 @@ func (w *walk) noteDropped() {
 
 func (w *walk) noteUnreachable(err error) {
 	w.position = position{}
-	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
+	w.record.verdict, w.record.how = path.VerdictUnreachable, err.Error()
 	w.reportNode("routing", path.StepUnreachable, err.Error())
 }

@@ -189,7 +189,7 @@ func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
 }
 
 // only returns the only outcome of a packet.
-func only(t *testing.T, f *fake, p Packet) (Outcome, Result) {
+func only(t *testing.T, f *fake, p Packet) (path.Outcome, Result) {
 	t.Helper()
 	w, err := Run(f.sources(), p, Link{})
 	if err != nil {

@@ -100,10 +100,9 @@ func (l *ruleList) nextTo(from int, to netip.AddrPort) int {
 
 // A destination is what a rule requires of the destination; zero values mean anything.
 type destination struct {
-	Addr     netip.Addr
-	Port     uint16
-	Protocol model.Protocol
-	source   netip.Prefix
+	Addr   netip.Addr
+	Port   uint16
+	source netip.Prefix
 }
 
 // requiredDestination returns the destination without which a rule does not match and has no
@@ -120,10 +119,6 @@ func requiredDestination(r Rule, f model.Family) (d destination) {
 		case *expr.Payload:
 			d.addPayload(e, compared, f)
 			d.addSource(e, r.Expressions[i+1:], f)
-		case *expr.Meta:
-			if e.Key == expr.MetaKeyL4PROTO && !e.SourceRegister && len(compared) == 1 {
-				d.Protocol = model.Protocol(compared[0])
-			}
 		case Extension:
 			d.addPorts(e)
 		}

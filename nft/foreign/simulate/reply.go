@@ -10,58 +10,34 @@ import (
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
-// A Reply is what happens on this node to the answer of an endpoint.
-type Reply struct {
-	// Verdict is VerdictDelivered if this node does not stop the reply. The zero value means
-	// that no reply was simulated.
-	Verdict Verdict
-	// From and To are the addresses of the reply when it leaves this node, or arrives on it.
-	// A port is zero if it cannot be known.
-	From, To netip.AddrPort
-	// Bypasses is true if the reply does not pass this node: the endpoint sends it to the
-	// client by another way.
-	Bypasses bool
-	// Later is true if the reply passes, and what is stopped is what the client sends then.
-	Later bool
-	// How, By, Reason and Fault are as those of an [Outcome].
-	How           string
-	By            path.RuleRef
-	Reason, Fault string
-}
-
-// ReachesClient reports whether the client of a packet gets the reply, from the address and
-// port that it sent the packet to.
-func (r Reply) ReachesClient(p Packet) bool {
-	return r.Verdict == VerdictDelivered && r.From == p.To && r.To.Addr() == p.From
-}
-
 // addReply walks the way back from the endpoint of a leaf, after the way there. Picks and
 // undecided matches on it are those of the same walk.
 func (w *walk) addReply(l *leaf) error {
-	if !l.verdict.Arrives() {
+	if !path.Arrives(l.verdict) {
 		return nil
 	}
 	from, to := w.frame.destination(), w.frame.source()
 	in, mark := w.in, w.frame.mark
-	bypasses, err := w.replyBypasses(to.Addr(), l.endpoint.Local)
+	bypasses, err := w.replyBypasses(to.Addr(), l.endpoint.Node)
 	var undecided undecidedError
 	if err != nil && !errors.As(err, &undecided) {
 		return err
 	}
 	if bypasses {
-		l.endpoint.Reply = Reply{Verdict: VerdictDelivered, From: from, To: to, Bypasses: true}
+		l.endpoint.Reply = w.reply(path.VerdictDelivered, from, to)
+		l.endpoint.Reply.Bypasses = true
 		return nil
 	}
-	w.turn(from, to, l.endpoint.Local)
+	w.turn(from, to, l.endpoint.Node)
 	w.record = record{back: true, doubts: l.doubts}
 	walk := w.receive
-	if l.endpoint.Local {
+	if l.endpoint.Node {
 		walk = w.leave
 		if w.packet.Protocol == model.TCP && w.sysctl("net/ipv4/tcp_fwmark_accept") == "1" {
 			w.frame.mark = mark
 		}
 	}
-	w.record.verdict = VerdictDelivered
+	w.record.verdict = path.VerdictDelivered
 	if err == nil {
 		err = walk()
 	}
@@ -69,14 +45,14 @@ func (w *walk) addReply(l *leaf) error {
 		return err
 	}
 	elsewhere := in != (Link{}) && w.frame.out != (Link{}) && w.frame.out != in
-	if elsewhere && w.record.verdict == VerdictDelivered && w.frame.source() == w.packet.To && w.nextHop.IsValid() {
+	if elsewhere && w.record.verdict == path.VerdictDelivered && w.frame.source() == w.packet.To && w.nextHop.IsValid() {
 		w.addNodeDoubt(fmt.Sprintf("routing: the reply leaves by %s, and the client's packet is taken to come in by %s",
 			w.frame.out.Name, in.Name))
 	}
 	if err := l.addReply(w); err != nil {
 		return err
 	}
-	if l.endpoint.Reply.ReachesClient(w.packet) && !w.flow.isEstablished() {
+	if l.endpoint.Reply.Verdict == path.VerdictDelivered && !w.flow.isEstablished() {
 		return w.addLater(l, from)
 	}
 	return nil
@@ -108,10 +84,10 @@ func (w *walk) addLater(l *leaf, endpoint netip.AddrPort) error {
 	l.endpoint.Probability = l.probability
 	reply, r := &l.endpoint.Reply, again.record
 	switch {
-	case !r.verdict.Arrives():
+	case !path.Arrives(r.verdict):
 		reply.Verdict, reply.How, reply.By, reply.Reason, reply.Fault = r.verdict, r.how, r.by, notes.Reason, notes.Fault
 	case again.frame.destination() != endpoint:
-		reply.Verdict, reply.How = VerdictUnreachable, "connection tracking does not translate it"
+		reply.Verdict, reply.How = path.VerdictUnreachable, "connection tracking does not translate it"
 	default:
 		return nil
 	}
@@ -131,13 +107,21 @@ func (l *leaf) addReply(w *walk) error {
 	if to.Port() == assumedPort {
 		to = netip.AddrPortFrom(to.Addr(), 0)
 	}
-	l.endpoint.Reply = Reply{
-		Verdict: r.verdict, From: w.frame.source(), To: to, How: r.how, By: r.by, Reason: notes.Reason,
-		Fault: notes.Fault,
-	}
+	reply := w.reply(r.verdict, w.frame.source(), to)
+	reply.How, reply.By, reply.Reason, reply.Fault = r.how, r.by, notes.Reason, notes.Fault
+	l.endpoint.Reply = reply
 	l.probability = w.choices.probability()
 	l.endpoint.Probability = l.probability
 	return nil
+}
+
+// reply returns a reply to the client of the packet, which accepts it from the address and port that it
+// sent the packet to.
+func (w *walk) reply(verdict string, from, to netip.AddrPort) path.Reply {
+	if verdict == path.VerdictDelivered && (from != w.packet.To || to.Addr() != w.packet.From) {
+		verdict = path.VerdictNotAccepted
+	}
+	return path.Reply{Verdict: verdict, From: from.String(), To: to.String()}
 }
 
 // turn makes the reply the packet of the walk. It comes in by the interface by which the

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // Run simulates the path of the packet. The packet comes in by the interface, or by the
@@ -159,7 +161,7 @@ type leaf struct {
 	record
 	notes       Notes
 	probability float64
-	endpoint    Endpoint
+	endpoint    path.Endpoint
 }
 
 func (w *walk) leaf() (l leaf, err error) {
@@ -167,15 +169,16 @@ func (w *walk) leaf() (l leaf, err error) {
 	if l.notes, err = w.notes(); err != nil {
 		return l, err
 	}
-	l.endpoint = Endpoint{
-		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
-		Local: w.record.hook == HookInput,
+	to := w.frame.destination()
+	l.endpoint = path.Endpoint{
+		Address: to.Addr(), Port: to.Port(), Sees: w.frame.source().Addr(), Probability: l.probability,
+		Node: w.record.hook == HookInput,
 	}
-	if !l.endpoint.Local {
-		l.endpoint.Out, l.endpoint.Via = w.frame.out, w.nextHop
+	if !l.endpoint.Node {
+		l.endpoint.Out, l.endpoint.NextHop = w.frame.out.Name, w.nextHop
 	}
-	if l.verdict == VerdictNotService && (l.translated || w.conn.status&statusDestNAT != 0) {
-		l.verdict = VerdictDelivered
+	if l.verdict == path.VerdictNotService && (l.translated || w.conn.status&statusDestNAT != 0) {
+		l.verdict = path.VerdictDelivered
 	}
 	if w.flow != nil && w.conn.status&statusSourceNAT != 0 {
 		l.masquerade, l.notes.Why = true, "the connection was made so"

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 var endpoint = netip.MustParseAddrPort("10.244.1.2:8080")
@@ -42,7 +43,7 @@ func TestOrderBaseChainsIsThatOfTheKernel(t *testing.T) {
 
 // TestTranslationToSameDestinationIsNone matches the status after nat.
 func TestTranslationToSameDestinationIsNone(t *testing.T) {
-	for target, want := range map[netip.AddrPort]Verdict{service: VerdictDropped, endpoint: VerdictDelivered} {
+	for target, want := range map[netip.AddrPort]string{service: path.VerdictDropped, endpoint: path.VerdictDelivered} {
 		f := node()
 		f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(target))
 		f.chain(otherTable, "behind", "filter", HookPrerouting, -99, []any{
@@ -59,7 +60,7 @@ func TestTranslationToSameDestinationIsNone(t *testing.T) {
 
 func TestConntrackStateIsKnownFromItsPriority(t *testing.T) {
 	dropsNew := isNew(verdictOf(expr.VerdictDrop, ""))
-	for priority, want := range map[int32]Verdict{-300: VerdictNotService, -150: VerdictDropped} {
+	for priority, want := range map[int32]string{-300: path.VerdictNotService, -150: path.VerdictDropped} {
 		f := node()
 		f.chain(otherTable, "raw", "filter", HookPrerouting, priority, dropsNew)
 		if o, _ := only(t, f, sample); o.Verdict != want {
@@ -70,7 +71,7 @@ func TestConntrackStateIsKnownFromItsPriority(t *testing.T) {
 	f.chain(otherTable, "raw", "filter", HookPrerouting, -300, []any{&expr.Notrack{}})
 	f.chain(otherTable, "drop", "filter", HookPrerouting, 0, dropsNew)
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
-	if o, _ := only(t, f, sample); o.Verdict != VerdictNotService {
+	if o, _ := only(t, f, sample); o.Verdict != path.VerdictNotService {
 		t.Errorf("untracked: %s", o.Verdict)
 	}
 }
@@ -84,7 +85,7 @@ func TestJumpGotoAndReturn(t *testing.T) {
 	f.add(Chain{otherTable, "end"}, []any{&expr.Counter{}})
 	o, _ := only(t, f, sample)
 	// At the end of a chain reached by goto, the packet returns to where "away" was jumped to.
-	if o.Verdict != VerdictDropped || o.By.Chain != "forward" || o.By.Rule != 3 || o.By.Text != "drop" {
+	if o.Verdict != path.VerdictDropped || o.By.Chain != "forward" || o.By.Rule != 3 || o.By.Text != "drop" {
 		t.Errorf("%+v, by %+v", o, o.By)
 	}
 }
@@ -98,7 +99,7 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Outcomes) != 2 || w.Outcomes[0].Verdict != VerdictRefused || w.Outcomes[0].How != "a TCP reset" ||
+	if len(w.Outcomes) != 2 || w.Outcomes[0].Verdict != path.VerdictRefused || w.Outcomes[0].How != "a TCP reset" ||
 		math.Abs(w.Outcomes[0].Probability-2./3) > 1e-9 || math.Abs(w.Outcomes[1].Probability-1./3) > 1e-9 {
 		t.Errorf("%+v", w.Outcomes)
 	}
@@ -110,7 +111,7 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 func TestUnknownExpressionInOurTableIsReported(t *testing.T) {
 	f := node()
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{UnknownExpression{Name: "osf"}, verdictOf(expr.VerdictAccept, "")})
-	if o, _ := only(t, f, sample); o.Verdict != VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot predict: osf") {
+	if o, _ := only(t, f, sample); o.Verdict != path.VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot predict: osf") {
 		t.Errorf("%s, %s", o.Verdict, o.How)
 	}
 }
@@ -132,7 +133,7 @@ func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 			f := node()
 			f.chain(otherTable, "drop", "filter", h, 0, []any{verdictOf(expr.VerdictDrop, "")})
 			f.bases[len(f.bases)-1].Devices = []string{"eth0"} // of HookEgress
-			if o, _ := only(t, f, p); o.Verdict == VerdictDropped {
+			if o, _ := only(t, f, p); o.Verdict == path.VerdictDropped {
 				passed = append(passed, h)
 			}
 		}
@@ -142,7 +143,7 @@ func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 		}
 	}
 	o, _ := only(t, node(), Packet{From: client, To: netip.AddrPortFrom(nowhere, 80), Protocol: model.UDP})
-	if o.Verdict != VerdictUnreachable || o.Verdict.Arrives() {
+	if o.Verdict != path.VerdictUnreachable || o.Arrives() {
 		t.Errorf("without a route: %s", o.Verdict)
 	}
 }
@@ -157,14 +158,14 @@ func TestKnownFlowPassesNoNATChains(t *testing.T) {
 	}}
 	f.chain(oursTable, "nat-postrouting", "nat", HookPostrouting, 100)
 	o, w := only(t, f, sample)
-	if w.Flow == nil || o.Verdict != VerdictDelivered || o.Endpoints[0].Address != old || o.Endpoints[0].Source != nodeIP || !o.Masquerade {
+	if w.Flow == nil || o.Verdict != path.VerdictDelivered || o.Endpoints[0].AddrPort() != old || o.Endpoints[0].Sees != nodeIP || !o.Masquerade {
 		t.Errorf("%+v", o)
 	}
-	if len(w.IfNew) != 1 || w.IfNew[0].Endpoints[0].Address != endpoint {
+	if len(w.IfNew) != 1 || w.IfNew[0].Endpoints[0].AddrPort() != endpoint {
 		t.Errorf("otherwise %+v", w.IfNew)
 	}
 	f.flows[0].Reopens = true
-	if o, w = only(t, f, sample); w.Flow != nil || len(w.Flows) != 1 || o.Endpoints[0].Address != endpoint {
+	if o, w = only(t, f, sample); w.Flow != nil || len(w.Flows) != 1 || o.Endpoints[0].AddrPort() != endpoint {
 		t.Errorf("closed: %+v, %+v", w.Flow, o)
 	}
 }
@@ -197,7 +198,7 @@ func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
 		if overwritten {
 			f.chain(otherTable, "restore", "filter", HookPrerouting, -90, sets(0x80))
 		}
-		if o, _ := only(t, f, sample); !o.Masquerade || o.Endpoints[0].Source != nodeIP {
+		if o, _ := only(t, f, sample); !o.Masquerade || o.Endpoints[0].Sees != nodeIP {
 			t.Errorf("overwritten: %t, %+v", overwritten, o)
 		}
 	}
@@ -209,7 +210,7 @@ func TestEndpointHasTheInterfaceByWhichPacketsLeave(t *testing.T) {
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
 	f.links, f.via = map[netip.Addr]Link{endpoint.Addr(): veth}, map[netip.Addr]netip.Addr{endpoint.Addr(): hop}
 	r := run(t, f)
-	if e := r.Outcomes[0].Endpoints[0]; e.Address != endpoint || e.Out != veth || e.Via != hop {
+	if e := r.Outcomes[0].Endpoints[0]; e.AddrPort() != endpoint || e.Out != veth.Name || e.NextHop != hop {
 		t.Errorf("got %+v", e)
 	}
 }

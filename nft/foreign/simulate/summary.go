@@ -62,21 +62,21 @@ func (s *summary) finish(c *choices) {
 	}
 	for i := range s.Outcomes {
 		list := s.Outcomes[i].Endpoints
-		slices.SortStableFunc(list, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
+		slices.SortStableFunc(list, func(a, b path.Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
 	}
-	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
+	slices.SortStableFunc(s.Outcomes, func(a, b path.Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
 }
 
 // An outcomeKey is the part of a leaf that shows whether an undecided match has an effect.
 type outcomeKey struct {
-	verdict  Verdict
+	verdict  string
 	how      string
-	endpoint Endpoint
+	endpoint path.Endpoint
 }
 
 func (l leaf) key() outcomeKey {
 	k := outcomeKey{verdict: l.verdict, how: l.how}
-	if l.verdict.Arrives() {
+	if path.Arrives(l.verdict) {
 		k.endpoint = l.endpoint
 		k.endpoint.Probability = 0
 	}
@@ -87,7 +87,7 @@ func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
 		i = len(s.Outcomes)
-		s.Outcomes = append(s.Outcomes, Outcome{
+		s.Outcomes = append(s.Outcomes, path.Outcome{
 			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.notes.Why, How: l.how,
 			By: l.by, Reason: l.notes.Reason, Fault: l.notes.Fault,
 			Unserved: l.notes.Unserved,
@@ -95,26 +95,24 @@ func (s *summary) addToOutcome(l leaf) {
 	}
 	o := &s.Outcomes[i]
 	o.Probability += l.probability
-	if !l.verdict.Arrives() {
-		if !slices.Contains(o.Stopped, l.endpoint.Address) {
-			o.Stopped = append(o.Stopped, l.endpoint.Address)
-		}
+	if !o.Arrives() {
+		o.Stopped = union(o.Stopped, []netip.AddrPort{l.endpoint.AddrPort()})
 		return
 	}
-	same := func(e Endpoint) bool {
-		return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source && e.Reply == l.endpoint.Reply
+	same := func(e path.Endpoint) bool {
+		return e.AddrPort() == l.endpoint.AddrPort() && e.Sees == l.endpoint.Sees && e.Reply == l.endpoint.Reply
 	}
 	if j := slices.IndexFunc(o.Endpoints, same); j >= 0 {
 		e := &o.Endpoints[j]
-		if e.Probability += l.probability; e.Out != l.endpoint.Out || e.Via != l.endpoint.Via {
-			e.Out, e.Via = Link{}, netip.Addr{}
+		if e.Probability += l.probability; e.Out != l.endpoint.Out || e.NextHop != l.endpoint.NextHop {
+			e.Out, e.NextHop = "", netip.Addr{}
 		}
 		return
 	}
 	o.Endpoints = append(o.Endpoints, l.endpoint)
 }
 
-func (l leaf) matchesOutcome(o Outcome) bool {
+func (l leaf) matchesOutcome(o path.Outcome) bool {
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.notes.Why == o.Why && l.how == o.How &&
 		l.notes.Reason == o.Reason && l.notes.Fault == o.Fault && l.by == o.By
 }
@@ -147,11 +145,11 @@ type stepGroup struct {
 func (s *stepGroups) add(l leaf) {
 	name := groupKey(l)
 	if known := s.byKey[name]; known != nil {
-		if l.endpoint.Address != known.to {
-			known.similar[l.endpoint.Address] = true
+		if to := l.endpoint.AddrPort(); to != known.to {
+			known.similar[to] = true
 		}
 	} else {
-		fresh := &stepGroup{steps: l.notes.Steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
+		fresh := &stepGroup{steps: l.notes.Steps, to: l.endpoint.AddrPort(), similar: map[netip.AddrPort]bool{}}
 		if s.groups == nil {
 			s.common, s.byKey = l.notes.Steps, map[string]*stepGroup{}
 		}
@@ -179,7 +177,7 @@ func (s *stepGroups) merge() []path.Step {
 // hooks and chains, without digits. Steps that all walks have in common make no difference.
 func groupKey(l leaf) string {
 	var b strings.Builder
-	b.WriteString(l.verdict.String())
+	b.WriteString(l.verdict)
 	for _, s := range l.notes.Steps {
 		b.WriteString(" " + s.Hook + "/")
 		for _, r := range s.Chain {

@@ -23,33 +23,33 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 		name  string
 		rules [][]any
 		doubt string // which rule has it, and why
-		want  Verdict
+		want  string
 	}{
-		{"it drops, and the next one", [][]any{{limit, drop}, {limit, drop}}, "1 of forward has limit", VerdictNotService},
+		{"it drops, and the next one", [][]any{{limit, drop}, {limit, drop}}, "1 of forward has limit", path.VerdictNotService},
 		{"a number that is not known is counted", [][]any{{
 			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 4, Len: 4, DestRegister: 1},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, &expr.Counter{},
-		}}, "", VerdictNotService},
+		}}, "", path.VerdictNotService},
 		{"behind the header of UDP, it drops", [][]any{{
 			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 20, Len: 4, DestRegister: 1},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, drop,
-		}}, "1 of forward has the content of the packet is unknown", VerdictNotService},
-		{"it accepts what is accepted anyway", [][]any{{limit, accept}}, "", VerdictNotService},
-		{"what it accepts would be dropped", [][]any{{limit, accept}, {drop}}, "1 of forward has limit", VerdictDropped},
-		{"both rules drop", [][]any{{limit, drop}, {drop}}, "", VerdictDropped},
-		{"it jumps to a chain that only counts", [][]any{{limit, verdictOf(expr.VerdictJump, "count")}}, "", VerdictNotService},
-		{"it sets a mark that no rule matches", [][]any{{limit, setMark(1)}}, "", VerdictNotService},
-		{"the mark matters", [][]any{{limit, setMark(1)}, {isMarked(1), drop}}, "1 of forward has limit", VerdictNotService},
+		}}, "1 of forward has the content of the packet is unknown", path.VerdictNotService},
+		{"it accepts what is accepted anyway", [][]any{{limit, accept}}, "", path.VerdictNotService},
+		{"what it accepts would be dropped", [][]any{{limit, accept}, {drop}}, "1 of forward has limit", path.VerdictDropped},
+		{"both rules drop", [][]any{{limit, drop}, {drop}}, "", path.VerdictDropped},
+		{"it jumps to a chain that only counts", [][]any{{limit, verdictOf(expr.VerdictJump, "count")}}, "", path.VerdictNotService},
+		{"it sets a mark that no rule matches", [][]any{{limit, setMark(1)}}, "", path.VerdictNotService},
+		{"the mark matters", [][]any{{limit, setMark(1)}, {isMarked(1), drop}}, "1 of forward has limit", path.VerdictNotService},
 		{"only both matter", [][]any{
 			{limit, setMark(1)}, {limit, setMark(2)}, {isMarked(3), drop},
-		}, "2 of forward has limit", VerdictNotService},
-		{"the rest of the rule does not match", [][]any{{limit, isMarked(7), drop}}, "", VerdictNotService},
-		{"a rule before it drops", [][]any{{drop}, {limit, drop}}, "", VerdictDropped},
-		{"an unknown target", [][]any{{UnknownExpression{Name: "xt target NFQUEUE"}}}, "1 of forward has xt target NFQUEUE", VerdictNotService},
-		{"an unknown target behind it", [][]any{{limit, UnknownExpression{Name: "xt target NFQUEUE"}}}, "1 of forward has xt target NFQUEUE", VerdictNotService},
+		}, "2 of forward has limit", path.VerdictNotService},
+		{"the rest of the rule does not match", [][]any{{limit, isMarked(7), drop}}, "", path.VerdictNotService},
+		{"a rule before it drops", [][]any{{drop}, {limit, drop}}, "", path.VerdictDropped},
+		{"an unknown target", [][]any{{UnknownExpression{Name: "xt target NFQUEUE"}}}, "1 of forward has xt target NFQUEUE", path.VerdictNotService},
+		{"an unknown target behind it", [][]any{{limit, UnknownExpression{Name: "xt target NFQUEUE"}}}, "1 of forward has xt target NFQUEUE", path.VerdictNotService},
 		{"what it loads is compared", [][]any{{
 			UnknownExpression{Name: "rt"}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(5)}, drop,
-		}}, "1 of forward has rt", VerdictNotService},
+		}}, "1 of forward has rt", path.VerdictNotService},
 	} {
 		f := node()
 		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rules...)
@@ -83,7 +83,7 @@ func TestUndecidedMatchThatChangesSharesIsADoubt(t *testing.T) {
 		if !strings.HasPrefix(fmt.Sprint(w.Doubts), "["+name) || (name == "") != (len(w.Doubts) == 0) {
 			t.Errorf("%q: doubts %q", name, w.Doubts)
 		}
-		if e := w.Outcomes[0].Endpoints; len(e) != 2 || math.Abs(e[0].Probability-0.75) > 1e-9 || e[0].Address != second {
+		if e := w.Outcomes[0].Endpoints; len(e) != 2 || math.Abs(e[0].Probability-0.75) > 1e-9 || e[0].AddrPort() != second {
 			t.Errorf("%q: %+v", name, e)
 		}
 	}
@@ -141,7 +141,7 @@ func TestWalksOfPicksInTurnAreBounded(t *testing.T) {
 // neither, in any order.
 func TestIndexFindsTheRulesThatMayMatch(t *testing.T) {
 	drop := func(list ...any) []any { return append(list, verdictOf(expr.VerdictDrop, "")) }
-	for n, want := range map[string]Verdict{"address": VerdictDropped, "port": VerdictDropped, "neither": VerdictDropped, "none": VerdictNotService} {
+	for n, want := range map[string]string{"address": path.VerdictDropped, "port": path.VerdictDropped, "neither": path.VerdictDropped, "none": path.VerdictNotService} {
 		f := node()
 		var rules [][]any
 		for i := range 3 * minIndexed {
@@ -208,11 +208,11 @@ func destinationIs(a netip.Addr) []any {
 func TestProgramAtAQueueMayDrop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		behind []any
-		want   Verdict
+		want   string
 		doubts int
 	}{
-		"it accepts or drops":       {nil, VerdictNotService, 1},
-		"it is dropped in any case": {[]any{verdictOf(expr.VerdictDrop, "")}, VerdictDropped, 0},
+		"it accepts or drops":       {nil, path.VerdictNotService, 1},
+		"it is dropped in any case": {[]any{verdictOf(expr.VerdictDrop, "")}, path.VerdictDropped, 0},
 	} {
 		for _, queue := range []any{&expr.Queue{Num: 4}, extensionWith("NFQUEUE", 2, 6, fields{0: uint16(4)})} {
 			f := node()

@@ -40,6 +40,7 @@ type walk struct {
 var errStopped = errors.New("stopped")
 
 func (w *walk) run() error {
+	w.record.verdict = path.VerdictNotService
 	if w.addedElements == nil {
 		w.addedElements = map[elementKey]*Element{}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // fields are the fields of a structure by their offset, numbers in the byte order of the machine.
@@ -117,7 +118,7 @@ func TestMatchesOfIPTables(t *testing.T) {
 		e := extensionWith(tc.name, tc.revision, tc.size, tc.f)
 		f.chain(otherTable, "chain", "filter", hook, 0, []any{e, verdictOf(expr.VerdictDrop, "")})
 		o, w := only(t, f, tc.p)
-		got := map[bool]string{true: yes, false: no}[o.Verdict == VerdictDropped]
+		got := map[bool]string{true: yes, false: no}[o.Verdict == path.VerdictDropped]
 		if len(w.Doubts) > 0 {
 			got = maybe
 		}
@@ -174,19 +175,19 @@ func TestTargetsDecideOrAreUndecided(t *testing.T) {
 		revision uint32
 		size     int
 		f        fields
-		want     Verdict
+		want     string
 		doubts   int
 	}{
-		{"CT", 2, 64, fields{0: uint16(1)}, VerdictNotService, 0},
-		{"CT", 2, 64, fields{2: uint16(7)}, VerdictNotService, 1},
-		{"CT", 2, 64, nil, VerdictNotService, 0},
-		{"CONNMARK", 1, 16, fields{12: 3}, VerdictNotService, 1},
-		{"REJECT", 0, 4, fields{0: uint32(7)}, VerdictRefused, 0},
-		{"REJECT", 0, 4, fields{0: uint32(4)}, VerdictNotService, 1},
-		{"SET", 3, 24, fields{8: ^uint16(0)}, VerdictNotService, 0},
-		{"SET", 3, 24, fields{0: ^uint16(0), 8: uint16(9), 12: uint32(256)}, VerdictNotService, 1},
-		{"LOG", 0, 34, nil, VerdictNotService, 0},
-		{"connlabel", 1, 8, nil, VerdictNotService, 1}, // it can set one
+		{"CT", 2, 64, fields{0: uint16(1)}, path.VerdictNotService, 0},
+		{"CT", 2, 64, fields{2: uint16(7)}, path.VerdictNotService, 1},
+		{"CT", 2, 64, nil, path.VerdictNotService, 0},
+		{"CONNMARK", 1, 16, fields{12: 3}, path.VerdictNotService, 1},
+		{"REJECT", 0, 4, fields{0: uint32(7)}, path.VerdictRefused, 0},
+		{"REJECT", 0, 4, fields{0: uint32(4)}, path.VerdictNotService, 1},
+		{"SET", 3, 24, fields{8: ^uint16(0)}, path.VerdictNotService, 0},
+		{"SET", 3, 24, fields{0: ^uint16(0), 8: uint16(9), 12: uint32(256)}, path.VerdictNotService, 1},
+		{"LOG", 0, 34, nil, path.VerdictNotService, 0},
+		{"connlabel", 1, 8, nil, path.VerdictNotService, 1}, // it can set one
 	} {
 		f := node()
 		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{extensionWith(tc.name, tc.revision, tc.size, tc.f)})

@@ -62,17 +62,17 @@ type Answer struct {
 	Arrives string `json:"arrives"`
 	// Answers is always, sometimes, never or unknown: whether the endpoints answer, as was
 	// observed, and not what follows from rules. It is empty if the packet reaches none.
-	Answers  string      `json:"answers,omitempty"`
-	Outcomes []Outcome   `json:"outcomes"`
-	Steps    []path.Step `json:"steps"`
+	Answers  string         `json:"answers,omitempty"`
+	Outcomes []path.Outcome `json:"outcomes"`
+	Steps    []path.Step    `json:"steps"`
 	// Unseen are the choices that were not explored.
 	Unseen   path.Unexplored `json:"unseen,omitzero"`
-	Affinity *Affinity       `json:"affinity,omitempty"`
+	Affinity *path.Affinity  `json:"affinity,omitempty"`
 	// Connection is the one that the packet belongs to, and Otherwise the outcomes for a
 	// packet that opens one. Connections are those of the same client to the same address
 	// and port from other ports, or all if no port was given.
 	Connection      *Connection     `json:"connection,omitempty"`
-	Otherwise       []Outcome       `json:"otherwise,omitempty"`
+	Otherwise       []path.Outcome  `json:"otherwise,omitempty"`
 	OtherwiseUnseen path.Unexplored `json:"otherwiseUnseen,omitzero"`
 	Connections     []Connection    `json:"connections,omitempty"`
 	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
@@ -94,7 +94,7 @@ type Answer struct {
 // is empty.
 func (a *Answer) Interpret(r *Response, node string) {
 	a.Schema, a.node, a.Process = Schema, node, r.Process
-	for _, list := range [][]Outcome{a.Outcomes, a.Otherwise} {
+	for _, list := range [][]path.Outcome{a.Outcomes, a.Otherwise} {
 		for i := range list {
 			a.interpret(&list[i])
 		}
@@ -107,12 +107,11 @@ func (a *Answer) Interpret(r *Response, node string) {
 	a.Answers = a.Count().Answers()
 }
 
-func (a *Answer) interpret(o *Outcome) {
+func (a *Answer) interpret(o *path.Outcome) {
 	o.Because, o.Field = a.because(o.Reason, o.Fault), becauseField(o.Reason, a.Kind)
 	for i := range o.Endpoints {
-		if r := o.Endpoints[i].Reply; r != nil {
-			r.Because = a.because(r.Reason, r.Fault)
-		}
+		r := &o.Endpoints[i].Reply
+		r.Because = a.because(r.Reason, r.Fault)
 	}
 }
 
@@ -128,62 +127,6 @@ type Elsewhere struct {
 	Via  string `json:"via,omitempty"`  // the next hop towards it
 	// Ask are the commands that lead to the answer.
 	Ask []string `json:"ask"`
-}
-
-// Outcome is what may happen to the packet.
-type Outcome struct {
-	Verdict     string       `json:"verdict"` // see [VerdictDelivered]
-	Probability float64      `json:"probability"`
-	Endpoints   []Endpoint   `json:"endpoints,omitempty"`
-	Masquerade  bool         `json:"masquerade"`
-	Why         string       `json:"why,omitempty"` // for Masquerade
-	How         string       `json:"how,omitempty"` // of refused, unreachable, unknown
-	By          path.RuleRef `json:"by,omitzero"`
-	// Reason is why a rule of kube-vmap rejects or drops it, with the Fault that it may be about;
-	// Because is both in words.
-	Reason  string `json:"reason,omitempty"`
-	Fault   string `json:"fault,omitempty"`
-	Because string `json:"because,omitempty"`
-	Field   string `json:"field,omitempty"` // of the Service, which leads to Because
-}
-
-// Verdicts of outcomes.
-const (
-	VerdictNotService  = "not a Service" // it goes to the address itself, without a translation
-	VerdictDelivered   = "delivered"     // it goes to an endpoint
-	VerdictRefused     = "refused"       // it is answered with a refusal
-	VerdictDropped     = "dropped"       // without an answer
-	VerdictUnreachable = "unreachable"   // it has no route
-	VerdictUnknown     = "unknown"       // something in a table of kube-vmap was not understood
-)
-
-// Arrives reports whether the packet arrives anywhere.
-func (o *Outcome) Arrives() bool {
-	return o.Verdict == VerdictNotService || o.Verdict == VerdictDelivered
-}
-
-// Endpoint is where the packet may go.
-type Endpoint struct {
-	Address     string  `json:"address"`
-	Port        uint16  `json:"port"`
-	Probability float64 `json:"probability"`
-	Sees        string  `json:"sees"` // the client's address there
-	Node        bool    `json:"thisNode,omitempty"`
-	// Out is the interface by which the packet leaves the node, NextHop where it sends it then; empty if
-	// there are several, if the endpoint is on a link, and in answers of versions that do not have them.
-	Out     string `json:"out,omitempty"`
-	NextHop string `json:"nextHop,omitempty"`
-	// Response is how it responds, see [Responds]; empty if that was not observed.
-	Response string `json:"response,omitempty"`
-	// Reply is the way back; nil in answers of versions that do not know it, and if
-	// there is none.
-	Reply *Reply `json:"reply,omitempty"`
-}
-
-// Affinity is the endpoint that is remembered for the client.
-type Affinity struct {
-	Endpoint       string `json:"endpoint"`
-	ExpiresSeconds int    `json:"expiresSeconds"`
 }
 
 // Connection is an open connection.
@@ -213,7 +156,7 @@ func (a *Answer) Arrival() string {
 	var values []string
 	for i := range a.Outcomes {
 		switch o := &a.Outcomes[i]; {
-		case o.Verdict == VerdictUnknown:
+		case o.Verdict == path.VerdictUnknown:
 			values = append(values, Unknown)
 		case !o.Arrives():
 			values = append(values, Never)
@@ -221,7 +164,7 @@ func (a *Answer) Arrival() string {
 			values = append(values, Always)
 		default:
 			for k := range o.Endpoints {
-				values = append(values, o.Endpoints[k].Reply.Arrives())
+				values = append(values, ReplyArrives(o.Endpoints[k].Reply))
 			}
 		}
 	}
@@ -240,8 +183,8 @@ func (a *Answer) Arrival() string {
 }
 
 // Likeliest returns the most probable outcome.
-func (a *Answer) Likeliest() Outcome {
-	return slices.MaxFunc(a.Outcomes, func(x, y Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
+func (a *Answer) Likeliest() path.Outcome {
+	return slices.MaxFunc(a.Outcomes, func(x, y path.Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
 }
 
 // Outputs are the values of --output.

@@ -19,7 +19,7 @@ func (a *Answer) locate(d *nodestatus.Document) {
 	if a.Interface == "" || a.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
 		return // this node sends the packet, or no other node translates it
 	}
-	from, isLinked := Addr(a.client()), a.Via == ""
+	from, isLinked := a.client(), a.Via == ""
 	inRange, known := isPod(d, from)
 	nodes := endpointNodes(d)
 	e := &Elsewhere{Node: nodes[from.String()], Pod: inRange && !isLinked, Via: a.Via}
@@ -52,11 +52,11 @@ func (a *Answer) bypassReplies(from netip.Addr, thisNode string, nodes map[strin
 		o := &a.Outcomes[i]
 		for j := range o.Endpoints {
 			e := &o.Endpoints[j]
-			if e.Sees != from.String() || e.Node || e.Reply == nil || e.Reply.Bypasses {
+			if e.Sees != from || e.Node || e.Reply.Verdict == "" || e.Reply.Bypasses {
 				continue
 			}
-			if node := nodes[e.Address]; node != "" && node != thisNode {
-				e.bypassThisNode(a.To)
+			if node := nodes[e.Address.String()]; node != "" && node != thisNode {
+				bypassThisNode(e, a.To)
 				changed = true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // addHints adds what the running process knows about the packet.
@@ -164,9 +165,9 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 // fastPath adds that later packets pass no rules, if this node forwards them: flowtables take
 // neither packets from nor to programs of the node, nor SCTP.
 func (h *hinter) fastPath() {
-	forwards := func(o Outcome) bool {
-		return o.Verdict == VerdictDelivered && slices.ContainsFunc(o.Endpoints,
-			func(e Endpoint) bool { return !e.Node })
+	forwards := func(o path.Outcome) bool {
+		return o.Verdict == path.VerdictDelivered && slices.ContainsFunc(o.Endpoints,
+			func(e path.Endpoint) bool { return !e.Node })
 	}
 	if h.document.IsFastPathOn() && h.Interface != "" && h.Protocol != model.SCTP.String() &&
 		slices.ContainsFunc(h.Outcomes, forwards) {

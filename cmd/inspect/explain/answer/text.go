@@ -112,7 +112,7 @@ const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
 // not explored.
-func (a *Answer) results(b *strings.Builder, list []Outcome, left path.Unexplored) {
+func (a *Answer) results(b *strings.Builder, list []path.Outcome, left path.Unexplored) {
 	if len(list) > 1 {
 		b.WriteString("\n")
 	}
@@ -151,12 +151,12 @@ func unexplored(b *strings.Builder, u path.Unexplored) {
 	b.WriteString(", assumed to be like the others\n")
 }
 
-func endpointLine(e *Endpoint, node string) string {
+func endpointLine(e *path.Endpoint, node string) string {
 	line := fmt.Sprintf("%-24s %5.4g%%, sees %s", e.At(), e.Probability*100, e.Sees)
 	if e.Node {
 		line += ", on " + node + " itself"
 	}
-	line += e.Egress()
+	line += Egress(e)
 	if e.Response != "" {
 		line += ", " + e.Response
 	}
@@ -165,42 +165,45 @@ func endpointLine(e *Endpoint, node string) string {
 
 // Egress returns by which interface the packet leaves the node: ", out by eth0 to 192.0.2.1"; empty if
 // that is not known.
-func (e *Endpoint) Egress() string {
+func Egress(e *path.Endpoint) string {
 	if e.Out == "" {
 		return ""
 	}
-	return strings.TrimSuffix(", out by "+e.Out+" to "+e.NextHop, " to ")
+	if !e.NextHop.IsValid() {
+		return ", out by " + e.Out
+	}
+	return ", out by " + e.Out + " to " + e.NextHop.String()
 }
 
 // Sentence returns an outcome of the answer in words.
-func (a *Answer) Sentence(o *Outcome) string { return a.sentence(o, 0) }
+func (a *Answer) Sentence(o *path.Outcome) string { return a.sentence(o, 0) }
 
-func (a *Answer) sentence(o *Outcome, more int) string {
+func (a *Answer) sentence(o *path.Outcome, more int) string {
 	switch o.Verdict {
-	case VerdictDelivered:
+	case path.VerdictDelivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + a.sourceText(o)
-	case VerdictNotService:
+	case path.VerdictNotService:
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
 			return "is not translated, and stays on " + a.here() + ": the rules do not show whether a program listens there"
 		}
 		return "is not translated, and goes on to its destination"
-	case VerdictRefused:
+	case path.VerdictRefused:
 		return "rejected with " + o.How + byText(o.By, o.Because) + inParentheses(o.Field)
-	case VerdictDropped:
+	case path.VerdictDropped:
 		return "dropped" + byText(o.By, o.Because) + inParentheses(o.Field)
-	case VerdictUnreachable:
+	case path.VerdictUnreachable:
 		return "does not arrive: " + o.How
 	}
 	return o.How
 }
 
-func (a *Answer) sourceText(o *Outcome) string {
+func (a *Answer) sourceText(o *path.Outcome) string {
 	text := "the client keeps its address"
 	switch {
 	case o.Masquerade:
 		text = a.here() + " is seen as the client"
 	case len(o.Endpoints) > 0 && o.Endpoints[0].Sees != a.client():
-		text = o.Endpoints[0].Sees + " is seen as the client"
+		text = o.Endpoints[0].Sees.String() + " is seen as the client"
 	}
 	if o.Why != "" {
 		text += " (" + o.Why + ")"

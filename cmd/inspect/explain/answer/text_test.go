@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -11,12 +12,12 @@ import (
 func TestVerdictComesFirst(t *testing.T) {
 	a := Answer{
 		From: "10.244.1.7", To: "10.96.0.10:53", Protocol: "udp", Interface: "veth1", Service: "kube-system/kube-dns:dns", Kind: "ClusterIP",
-		Outcomes: []Outcome{
-			{Verdict: VerdictDelivered, Probability: 0.5, Endpoints: []Endpoint{
-				{Address: "10.244.2.2", Port: 53, Probability: 0.5, Sees: "10.244.1.7", Out: "eth0", NextHop: "192.0.2.2", Response: Responds},
-				{Address: "10.244.1.3", Port: 53, Probability: 0.5, Sees: "10.244.1.7", Out: "veth3"},
+		Outcomes: []path.Outcome{
+			{Verdict: path.VerdictDelivered, Probability: 0.5, Endpoints: []path.Endpoint{
+				{Address: netip.MustParseAddr("10.244.2.2"), Port: 53, Probability: 0.5, Sees: netip.MustParseAddr("10.244.1.7"), Out: "eth0", NextHop: netip.MustParseAddr("192.0.2.2"), Response: Responds},
+				{Address: netip.MustParseAddr("10.244.1.3"), Port: 53, Probability: 0.5, Sees: netip.MustParseAddr("10.244.1.7"), Out: "veth3"},
 			}},
-			{Verdict: VerdictDropped, Probability: 0.5, By: path.RuleRef{Table: "inet firewall", Chain: "forward"}},
+			{Verdict: path.VerdictDropped, Probability: 0.5, By: path.RuleRef{Table: "inet firewall", Chain: "forward"}},
 		},
 		Hints: []string{"a hint"}, Doubts: []string{"a doubt"}, Faults: []string{"a fault"},
 		Steps: []path.Step{{Hook: "prerouting", Chain: "nat-prerouting", Text: "a step"}},
