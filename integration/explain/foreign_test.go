@@ -14,7 +14,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft"
-	"kube-vmap/nft/foreign/recorder"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
@@ -74,7 +73,7 @@ func TestDestinationsTranslatedToAClusterIP(t *testing.T) {
 		r.nft(fmt.Sprintf("table %s early { chain pre { type nat hook prerouting priority -110; %s daddr %s dnat to %s; }; }",
 			nft.FamilyName(w.Family), nft.FamilyName(w.Family), p.To.Addr(), clusterIP.Addr()))
 		o := single(t, r.explain(p))
-		if o.Verdict != path.VerdictRefused || o.Reason != recorder.ReasonTranslated {
+		if o.Verdict != path.VerdictRefused || o.Reason != path.ReasonTranslated {
 			t.Errorf("%s: %+v", p, o)
 		}
 		got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)

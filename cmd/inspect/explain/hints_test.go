@@ -12,7 +12,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/model"
-	"kube-vmap/nft/foreign/recorder"
 	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/foreign/simulate/path"
 )
@@ -70,7 +69,7 @@ func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Ans
 
 func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := path.Outcome{Verdict: path.VerdictDelivered, Probability: 1}
-	barred := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonSourceRanges, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	barred := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: path.ReasonSourceRanges, By: path.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := path.Outcome{Verdict: path.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -151,7 +150,7 @@ func TestUntranslatedConnectionIsNotOneToARemovedEndpoint(t *testing.T) {
 // no endpoint is on the node. The tables do not have the kind of a frontend without endpoints here.
 func TestOnlyPacketsToEndpointsAreObserved(t *testing.T) {
 	noneHere := path.Outcome{
-		Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
+		Verdict: path.VerdictDropped, Probability: 1, Reason: path.ReasonNoLocalEndpoint, By: path.RuleRef{Table: "ip kube-vmap", Chain: "x", Rule: 3},
 	}
 	for _, tc := range []struct {
 		o           path.Outcome
@@ -274,7 +273,7 @@ func TestArrivesSumsUp(t *testing.T) {
 // TestHintsAreAboutTheAddressOfManyThatIsAsked has a port with more addresses than findings list,
 // and a policy of the last one.
 func TestHintsAreAboutTheAddressOfManyThatIsAsked(t *testing.T) {
-	dropped := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: recorder.ReasonNoLocalEndpoint}
+	dropped := path.Outcome{Verdict: path.VerdictDropped, Probability: 1, Reason: path.ReasonNoLocalEndpoint}
 	d := document(model.IPv4, model.TCP)
 	port := &d.Services[0].Ports[0]
 	last := port.Frontends[0]
@@ -329,8 +328,8 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 
 func TestEveryReasonHasASentence(t *testing.T) {
 	for _, r := range []string{
-		recorder.ReasonNoLocalEndpoint, recorder.ReasonNoEndpoint, recorder.ReasonSourceRanges, recorder.ReasonNoPort,
-		recorder.ReasonNoService, recorder.ReasonInvalid, recorder.ReasonFault,
+		path.ReasonNoLocalEndpoint, path.ReasonNoEndpoint, path.ReasonSourceRanges, path.ReasonNoPort,
+		path.ReasonNoService, path.ReasonInvalid, path.ReasonFault,
 	} {
 		w := asked(model.IPv4, model.TCP, 80, path.Outcome{Verdict: path.VerdictDropped, Reason: r}, "")
 		if o := hinted(t, w, nil).Outcomes[0]; o.Reason != r || o.Because == "" {

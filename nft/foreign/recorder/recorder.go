@@ -46,25 +46,12 @@ func (r Recorder) Note(p simulate.Packet, events []simulate.Event) (simulate.Not
 			n.addForeign(e)
 			continue
 		}
-		if err := n.add(e, nft.ChainNamed(p.Family(), e.Chain.Name)); err != nil {
+		if err := n.add(e, nft.ChainNamed(p.Family(), e.Chain)); err != nil {
 			return simulate.Notes{}, err
 		}
 	}
 	return n.Notes, nil
 }
-
-// Reasons why our rules reject or drop packets.
-const (
-	ReasonNoLocalEndpoint = "NoLocalEndpoint" // others exist, and the policy is Local
-	ReasonNoEndpoint      = "NoEndpoint"      // none may serve the packet
-	ReasonHeld            = "Held"            // the same, and the client is to try again
-	ReasonSourceRanges    = "SourceRanges"    // they do not have the client
-	ReasonNoPort          = "NoPort"          // the Service does not have it
-	ReasonTranslated      = "Translated"      // another program did that, to a ClusterIP
-	ReasonNoService       = "NoService"       // none has the address, which is one of a ClusterIP
-	ReasonInvalid         = "Invalid"         // connection tracking cannot place the packet
-	ReasonFault           = "Fault"           // the tables are not as kube-vmap writes them
-)
 
 type notes struct {
 	simulate.Notes
@@ -79,20 +66,20 @@ type notes struct {
 func (n *notes) addForeign(e *simulate.Event) {
 	switch e.Kind {
 	case path.StepMasquerade, path.StepSource:
-		if e.Kind == path.StepMasquerade || e.To.Addr() != n.packet.From {
-			n.Why = e.Ref().String()
+		if a, _ := netip.ParseAddrPort(e.To); e.Kind == path.StepMasquerade || a.Addr() != n.packet.From {
+			n.Why = path.RuleRef{Table: e.Table, Chain: e.Chain, Rule: e.Rule}.String()
 		}
 	case path.StepDestination, path.StepReject, path.StepDrop, path.StepFlowtable, path.StepTranslateBack,
 		path.StepUnreachable:
 	default:
 		return
 	}
-	n.Steps = append(n.Steps, e.Step())
+	n.Steps = append(n.Steps, e.Step)
 }
 
 // note notes an event as a step of another kind and with another text.
 func (n *notes) note(e *simulate.Event, c nft.ChainID, kind, text string) {
-	s := e.Step()
+	s := e.Step
 	s.Kind, s.Means, s.Text = kind, string(c.Means()), text
 	n.Steps = append(n.Steps, s)
 }
@@ -102,15 +89,15 @@ func because(why, text string) string { return strings.TrimPrefix(why+": "+text,
 
 // add notes an event in a chain of ours.
 func (n *notes) add(e *simulate.Event, c nft.ChainID) error {
-	text := because(e.Why, e.Text)
+	text := e.Text
 	switch e.Kind {
 	case simulate.EventAdd:
 		return n.addAffinity(e, c)
 	case simulate.EventEmpty:
-		n.addFault(e, c, e.Text)
+		n.addFault(e, c, "chain "+e.Chain+" has no rules")
 		return nil
 	case path.StepLookup:
-		if n.lookup(e); e.Text == "" {
+		if n.lookup(e); e.Element.Verdict == nil || e.Element.Verdict.Chain == "" {
 			return nil
 		}
 	case path.StepMiss:
@@ -132,12 +119,14 @@ func (n *notes) add(e *simulate.Event, c nft.ChainID) error {
 		n.rewrite(e, c)
 		return nil
 	case path.StepPick:
-		n.picked, text = true, e.Text
+		n.picked = true
 	case path.StepMasquerade:
 		if n.lastSet == nft.SetHairpin {
 			n.Why = "a pod reaches itself"
 		}
-		text = because(cmp.Or(e.Why, n.requested, "it is marked"), e.Text)
+		if e.Why == "" {
+			text = because(cmp.Or(n.requested, "it is marked"), e.Text)
+		}
 	case path.StepReject, path.StepDrop:
 		n.stop(e, c)
 	}
@@ -202,7 +191,7 @@ func (n *notes) jump(e *simulate.Event, c nft.ChainID) bool {
 	isLabel := func(x any) bool { ct, ok := x.(*expr.Ct); return ok && ct.Key == expr.CtKeyLABELS }
 	switch kind := nft.ChainNamed(c.Family, e.Target).Kind; {
 	case kind == nft.ChainSourcePort: // noted there
-		if n.requested = e.Why; slices.ContainsFunc(e.Rule.Expressions, isLabel) {
+		if n.requested = e.Why; slices.ContainsFunc(e.Expressions, isLabel) {
 			n.requested = "its connection is labelled, and another program has overwritten the mark"
 		}
 		return false
@@ -250,7 +239,7 @@ func (n *notes) addAffinity(e *simulate.Event, c nft.ChainID) error {
 	}
 	id.Kind = nft.SetStickyEndpoints
 	length := n.packet.From.BitLen() / 8
-	endpoint, found, err := n.find(e.Chain.Table, id, slices.Concat(e.Key[length:], e.Element.Data))
+	endpoint, found, err := n.find(id, slices.Concat(e.Key[length:], e.Element.Data))
 	if err != nil {
 		return err
 	}
@@ -271,33 +260,33 @@ func (n *notes) addAffinity(e *simulate.Event, c nft.ChainID) error {
 func (n *notes) stop(e *simulate.Event, c nft.ChainID) {
 	n.Reason, n.Fault = n.reason(e, c), ""
 	if len(n.Faults) > 0 {
-		n.Reason, n.Fault = ReasonFault, n.Faults[0]
+		n.Reason, n.Fault = path.ReasonFault, n.Faults[0]
 	}
-	n.Unserved = n.Reason == ReasonNoEndpoint || n.Reason == ReasonNoLocalEndpoint || n.Reason == ReasonHeld
+	n.Unserved = n.Reason == path.ReasonNoEndpoint || n.Reason == path.ReasonNoLocalEndpoint || n.Reason == path.ReasonHeld
 }
 
 // reason returns that by the set in which the packet was last found.
 func (n *notes) reason(e *simulate.Event, c nft.ChainID) string {
 	if c.Kind == nft.ChainHold {
-		return ReasonHeld
+		return path.ReasonHeld
 	}
 	switch n.lastSet {
 	case nft.SetRestricted, nft.SetAllowedSources:
-		return ReasonSourceRanges
+		return path.ReasonSourceRanges
 	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
 		if e.Kind == path.StepDrop {
-			return ReasonNoLocalEndpoint
+			return path.ReasonNoLocalEndpoint
 		}
-		return ReasonNoEndpoint
+		return path.ReasonNoEndpoint
 	case nft.SetClusterIPs:
 		if e.Destination != n.packet.To {
-			return ReasonTranslated
+			return path.ReasonTranslated
 		}
-		return ReasonNoPort
+		return path.ReasonNoPort
 	case nft.SetServiceCIDRs:
-		return ReasonNoService
+		return path.ReasonNoService
 	case nft.SetEndpointIPs:
-		return ReasonInvalid
+		return path.ReasonInvalid
 	}
 	return ""
 }
@@ -322,8 +311,7 @@ func (r Recorder) Identify(result *simulate.Result) error {
 		case nft.SetNodeIPs:
 			key = at
 		}
-		t := simulate.Table{Family: nft.FamilyName(p.Family()), Name: nft.TableName}
-		e, found, err := r.find(t, nft.SetID{Kind: kind}, key)
+		e, found, err := r.find(nft.SetID{Family: p.Family(), Kind: kind}, key)
 		if err != nil || kind == nft.SetNodeIPs && !found {
 			return err
 		}
@@ -335,8 +323,8 @@ func (r Recorder) Identify(result *simulate.Result) error {
 }
 
 // find looks up a key in a set that may be missing, or have another type.
-func (r Recorder) find(t simulate.Table, id nft.SetID, key []byte) (e simulate.Element, found bool, err error) {
-	s, err := r.Rules.Set(t, id.Name())
+func (r Recorder) find(id nft.SetID, key []byte) (e simulate.Element, found bool, err error) {
+	s, err := r.Rules.Set(simulate.Table{Family: nft.FamilyName(id.Family), Name: nft.TableName}, id.Name())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return e, false, nil

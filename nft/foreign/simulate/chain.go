@@ -110,7 +110,7 @@ func (w *walk) applyPolicy(b BaseChain) bool {
 func (w *walk) enter(c Chain, rules []Rule) {
 	w.position.rule, w.position.chain = Rule{}, c
 	if len(rules) == 0 && w.position.own {
-		w.report(Event{Kind: EventEmpty, Text: "chain " + c.Name + " has no rules"})
+		w.report(EventEmpty, "", Event{})
 	}
 }
 
@@ -132,12 +132,12 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 			return verdictBreak, fmt.Errorf("%s: %w", w.position, err)
 		case v.kind == expr.VerdictBreak:
 			if w.position.own && w.reason.text != "" {
-				w.report(Event{Kind: EventNoMatch})
+				w.report(EventNoMatch, "", Event{})
 			}
 			return v, nil
 		case v.kind != expr.VerdictContinue:
 			if _, direct := e.(*expr.Verdict); direct && v.chain != "" {
-				w.report(Event{Kind: path.StepJump, Text: "goto " + v.chain, Target: v.chain})
+				w.report(path.StepJump, "goto "+v.chain, Event{Target: v.chain})
 			}
 			return v, nil
 		}

@@ -33,20 +33,15 @@ type Notes struct {
 	Affinity      *path.Affinity
 }
 
-// An Event is something that happens to a packet, or that a rule of the caller's own finds.
+// An Event is something that happens to a packet, or that a rule of the caller's own finds, as a step.
 type Event struct {
-	Kind  string // of a step, or one of those below
-	Hook  Hook
-	Back  bool // of the reply
-	Chain Chain
-	Rule  Rule
-	Own   bool   // the table is one of the caller's own
-	Why   string // the rule matches or does not
-	Text  string // what happens
-	// To is what an address is translated to; a port that is not known is zero. Destination is that of a
-	// packet that is stopped, or was rewritten.
-	To, Destination netip.AddrPort
-	Target          string // of a jump
+	path.Step
+	Own         bool   // the table is one of the caller's own
+	Why         string // the rule matches or does not; Text begins with it
+	Expressions []any  // of the rule
+	// Destination is that of a packet that is stopped, or was rewritten.
+	Destination netip.AddrPort
+	Target      string // of a jump
 	// Set, Key, Element and Found are those of a look-up, and of EventAdd, with the Timeout of what is
 	// added.
 	Set     *Set
@@ -64,28 +59,6 @@ const (
 	EventAdd     = "add"      // of an element to a map, unless it has that
 )
 
-// Step returns an event as a step.
-func (e *Event) Step() path.Step {
-	s := path.Step{
-		Hook: string(e.Hook), Chain: e.Chain.Name, Rule: e.Rule.Handle, Back: e.Back, Kind: e.Kind, Text: e.Text,
-	}
-	if e.Why != "" {
-		s.Text = e.Why + ": " + e.Text
-	}
-	if e.Chain != (Chain{}) {
-		s.Table = e.Chain.Table.String()
-	}
-	if e.To.IsValid() {
-		s.To = endText(e.To)
-	}
-	return s
-}
-
-// Ref returns the rule.
-func (e *Event) Ref() path.RuleRef {
-	return position{chain: e.Chain, rule: e.Rule}.ref()
-}
-
 // A record is what a walk has met so far.
 type record struct {
 	hook       Hook
@@ -100,16 +73,24 @@ type record struct {
 	doubts     []Doubt
 }
 
-// report adds an event at the position of the walk.
-func (w *walk) report(e Event) {
-	e.Hook, e.Back, e.Why = w.record.hook, w.record.back, w.reason.text
-	e.Chain, e.Rule, e.Own = w.position.chain, w.position.rule, w.position.own
+// report adds an event of a kind at the position of the walk.
+func (w *walk) report(kind, text string, e Event) {
+	at := w.position.ref()
+	if e.Why = w.reason.text; e.Why != "" {
+		text = e.Why + ": " + text
+	}
+	e.Step = path.Step{
+		Hook: string(w.record.hook), Table: at.Table, Chain: at.Chain, Rule: at.Rule, Back: w.record.back,
+		Kind: kind, To: e.To, Text: text,
+	}
+	e.Own, e.Expressions = w.position.own, w.position.rule.Expressions
 	w.record.events = append(w.record.events, e)
 }
 
 // reportNode adds an event of the node that is not in a table.
 func (w *walk) reportNode(h Hook, kind, text string) {
-	w.record.events = append(w.record.events, Event{Kind: kind, Hook: h, Back: w.record.back, Text: text})
+	s := path.Step{Hook: string(h), Back: w.record.back, Kind: kind, Text: text}
+	w.record.events = append(w.record.events, Event{Step: s})
 }
 
 func (m *sourceCache) owns(t Table) bool { return m.Own != nil && m.Own.Has(t) }
@@ -155,7 +136,7 @@ func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	if e.Verdict != nil && e.Verdict.Chain != "" {
 		text = "goto " + e.Verdict.Chain
 	}
-	w.report(Event{Kind: kind, Text: text, Set: set, Key: key, Element: e, Found: found})
+	w.report(kind, text, Event{Set: set, Key: key, Element: e, Found: found})
 }
 
 // lookupText returns the result of a look-up. Anonymous sets have no name to print.
@@ -184,12 +165,12 @@ func (w *walk) lookupText(set *Set, key string, e Element, found bool) string {
 func (w *walk) setMark(mark uint32) {
 	fresh := mark&^w.frame.mark != 0
 	if w.frame.mark = mark; fresh {
-		w.report(Event{Kind: path.StepMark})
+		w.report(path.StepMark, "", Event{})
 	}
 }
 
 func (w *walk) notePick(n uint32, how string) {
-	w.report(Event{Kind: path.StepPick, Text: fmt.Sprintf("picks one of %d %s", n, how)})
+	w.report(path.StepPick, fmt.Sprintf("picks one of %d %s", n, how), Event{})
 }
 
 func (w *walk) translate(source bool, to netip.AddrPort) {
@@ -197,27 +178,27 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 	if source {
 		kind, side = path.StepSource, "the source becomes "
 	}
-	w.report(Event{Kind: kind, Text: side + endText(to), To: to})
+	w.report(kind, side+to.String(), Event{Step: path.Step{To: to.String()}})
 	w.record.translated = w.record.translated || !source
 	w.setTranslation(source, to)
 }
 
 func (w *walk) applyMasquerade(as netip.Addr) {
-	to := netip.AddrPortFrom(as, 0)
-	w.report(Event{Kind: path.StepMasquerade, Text: "masquerade, the source becomes " + as.String(), To: to})
+	to := Event{Step: path.Step{To: as.String()}}
+	w.report(path.StepMasquerade, "masquerade, the source becomes "+as.String(), to)
 	w.record.masquerade = true
-	w.setTranslation(true, to)
+	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, path.VerdictRefused
-	w.report(Event{Kind: path.StepReject, Text: "rejected with " + how, Destination: w.frame.destination()})
+	w.report(path.StepReject, "rejected with "+how, Event{Destination: w.frame.destination()})
 }
 
 func (w *walk) noteDropped() {
 	if w.record.verdict != path.VerdictRefused {
 		w.record.verdict = path.VerdictDropped
-		w.report(Event{Kind: path.StepDrop, Text: "dropped", Destination: w.frame.destination()})
+		w.report(path.StepDrop, "dropped", Event{Destination: w.frame.destination()})
 	}
 	if w.record.by = w.position.ref(); !w.position.own {
 		w.record.by.Text = w.position.rule.Text(w.position.chain.Table.Family)

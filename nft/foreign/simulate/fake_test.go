@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/nftables/expr"
@@ -60,8 +61,8 @@ func (f *fake) Slots(Chain) string { return "" }
 // Note notes what happens to a packet, and that nothing serves one that our table rejects.
 func (f *fake) Note(_ Packet, events []Event) (n Notes, _ error) {
 	for i := range events {
-		if e := &events[i]; e.Text != "" {
-			n.Steps, n.Unserved = append(n.Steps, e.Step()), e.Own && e.Kind == path.StepReject
+		if e := &events[i]; !strings.HasSuffix(e.Text, ": ") && e.Text != "" {
+			n.Steps, n.Unserved = append(n.Steps, e.Step), e.Own && e.Kind == path.StepReject
 		}
 	}
 	return n, nil

@@ -207,7 +207,7 @@ func (w *walk) payload(e *expr.Payload) (verdict, error) {
 	copy(v.bytes, from.bytes)
 	copy(v.unknown, from.unknown)
 	if after := w.frame.destination(); after != before {
-		w.report(Event{Kind: EventRewrite, Destination: after})
+		w.report(EventRewrite, "", Event{Destination: after})
 	}
 	return verdictContinue, nil
 }

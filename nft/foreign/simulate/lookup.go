@@ -87,7 +87,7 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.report(Event{Kind: EventAdd, Set: set, Key: key, Element: el, Found: found, Timeout: e.Timeout})
+	w.report(EventAdd, "", Event{Set: set, Key: key, Element: el, Found: found, Timeout: e.Timeout})
 	if found {
 		return matchVerdict(!e.Invert), nil
 	}

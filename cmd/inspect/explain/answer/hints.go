@@ -32,7 +32,7 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 	switch {
 	case port == nil:
 		h.ofAddress()
-	case frontend.Restricted && h.Likeliest().Reason == reasonSourceRanges:
+	case frontend.Restricted && h.Likeliest().Reason == path.ReasonSourceRanges:
 		who := "no address of this family"
 		if len(frontend.Sources) > 0 {
 			who = "only " + strings.Join(frontend.Sources, ", ")

@@ -219,20 +219,20 @@ func count(n int) string {
 }
 
 var reasonTexts = map[string]string{
-	"NoEndpoint":       "the Service has no endpoint that is ready and not drained",
-	"Held":             "the Service has no endpoint that serves, and holds connections until there is one",
-	reasonSourceRanges: "the client is in none of the source ranges of the Service",
-	"NoPort":           "the address is a Service's, which has no such port",
-	"Translated": "another program has translated the destination to this ClusterIP, " +
+	path.ReasonNoEndpoint:   "the Service has no endpoint that is ready and not drained",
+	path.ReasonHeld:         "the Service has no endpoint that serves, and holds connections until there is one",
+	path.ReasonSourceRanges: "the client is in none of the source ranges of the Service",
+	path.ReasonNoPort:       "the address is a Service's, which has no such port",
+	path.ReasonTranslated: "another program has translated the destination to this ClusterIP, " +
 		"and the kernel translates a connection only once",
-	"NoService": "no Service has this address, which is in a range of ClusterIPs",
-	"Invalid":   "connection tracking cannot place the packet",
-	"Fault":     "the packet comes here only because ",
+	path.ReasonNoService: "no Service has this address, which is in a range of ClusterIPs",
+	path.ReasonInvalid:   "connection tracking cannot place the packet",
+	path.ReasonFault:     "the packet comes here only because ",
 }
 
 // because returns a reason in words, with the fault that it may be about.
 func (a *Answer) because(reason, fault string) string {
-	if reason == reasonNoLocalEndpoint {
+	if reason == path.ReasonNoLocalEndpoint {
 		return "the Service has endpoints, but its policy is Local and none of them is on " + a.here()
 	}
 	return reasonTexts[reason] + fault
@@ -365,19 +365,13 @@ func (c *Connection) text(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// Reasons that have a field.
-const (
-	reasonSourceRanges    = "SourceRanges"
-	reasonNoLocalEndpoint = "NoLocalEndpoint"
-)
-
 // becauseField returns the field of the Service because of which a rule rejects or drops packets to
 // a kind of address.
 func becauseField(reason, kind string) string {
 	switch {
-	case reason == reasonSourceRanges:
+	case reason == path.ReasonSourceRanges:
 		return nodestatus.FieldSourceRanges
-	case reason != reasonNoLocalEndpoint || kind == "":
+	case reason != path.ReasonNoLocalEndpoint || kind == "":
 		return ""
 	case kind == model.KindClusterIP.String():
 		return nodestatus.FieldInternalLocal

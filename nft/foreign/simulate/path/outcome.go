@@ -14,6 +14,19 @@ const (
 	VerdictNotAccepted = "not accepted"
 )
 
+// Reasons why rules of kube-vmap reject or drop packets.
+const (
+	ReasonNoLocalEndpoint = "NoLocalEndpoint" // others exist, and the policy is Local
+	ReasonNoEndpoint      = "NoEndpoint"      // none may serve the packet
+	ReasonHeld            = "Held"            // the same, and the client is to try again
+	ReasonSourceRanges    = "SourceRanges"    // they do not have the client
+	ReasonNoPort          = "NoPort"          // the Service does not have it
+	ReasonTranslated      = "Translated"      // another program did that, to a ClusterIP
+	ReasonNoService       = "NoService"       // none has the address, which is one of a ClusterIP
+	ReasonInvalid         = "Invalid"         // connection tracking cannot place the packet
+	ReasonFault           = "Fault"           // the tables are not as kube-vmap writes them
+)
+
 // Outcome is what may happen to a packet.
 type Outcome struct {
 	Verdict     string  `json:"verdict"`
