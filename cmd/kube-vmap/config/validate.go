@@ -24,7 +24,7 @@ import (
 const maxInterfaceName = 15
 
 // validate makes the checks of kube-proxy (pkg/proxy/apis/config/validation/validation.go)
-// for fields with an effect here, and those whose invalid values indicate a mistake.
+// for fields with an effect here.
 func (c *Config) validate() field.ErrorList {
 	p := &c.Proxy
 	var v validator
@@ -75,15 +75,7 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 	if !slices.Contains([]v1alpha1.ProxyMode{ModeNFTables, ModeIPTables, ModeIPVS}, p.Mode) {
 		v.notSupported("mode", string(p.Mode), string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
 	}
-	if p.Mode == ModeIPVS {
-		v.notNegative("ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration)
-		v.notNegative("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
-		v.notNegative("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
-	}
 	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // for the cleanup after kube-proxy, in any mode
-	if p.Mode == ModeNFTables {                        // kube-proxy checks this one in all modes
-		v.within("iptables.masqueradeBit", p.IPTables.MasqueradeBit, 0, 31)
-	}
 }
 
 func (v *validator) section(s section) {
@@ -98,7 +90,6 @@ func (v *validator) section(s section) {
 
 func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
 	v.within("oomScoreAdj", p.OOMScoreAdj, -1000, 1000)
-	v.positive("configSyncPeriod", p.ConfigSyncPeriod.Duration)
 	v.within("clientConnection.burst", &p.ClientConnection.Burst, 0, math.MaxInt32)
 	if qps := float64(p.ClientConnection.QPS); math.IsNaN(qps) || math.IsInf(qps, 0) {
 		v.invalid("clientConnection.qps", fmt.Sprint(qps), "must be a number")
