@@ -1,7 +1,7 @@
 // Package bundle collects diagnostics of a node into one archive: the configuration,
 // what is programmed, what the kernel holds and can do, and the last errors.
 //
-//	Part{name, function} --> file in kube-vmap-bundle/ of a .tar.gz
+//	part{name, function} --> file in kube-vmap-bundle/ of a .tar.gz
 //
 // A part that cannot be collected becomes a file with the error. No part has
 // credentials, the environment, or objects other than Services and EndpointSlices.
@@ -29,15 +29,15 @@ import (
 // timeout limits one part, so that an archive comes to an end.
 const timeout = time.Minute
 
-// Part is one file of an archive.
-type Part struct {
+// part is one file of an archive.
+type part struct {
 	Name  string
 	Write func(ctx context.Context, w io.Writer) error
 }
 
-// Write writes an archive with the time of its files. It returns the names of parts that
+// writeParts writes an archive with the time of its files. It returns the names of parts that
 // failed, whose errors are in the archive; err is about writing it.
-func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missing []string, err error) {
+func writeParts(ctx context.Context, w io.Writer, parts []part, at time.Time) (missing []string, err error) {
 	files := archive.NewWriter(w, at)
 	for _, p := range parts {
 		var text bytes.Buffer
@@ -94,11 +94,11 @@ could be collected.`,
 	return cmd
 }
 
-func run(ctx context.Context, output string, parts []Part, stdout, stderr io.Writer) error {
+func run(ctx context.Context, output string, parts []part, stdout, stderr io.Writer) error {
 	at := time.Now()
 	host, _ := os.Hostname() // without it, the time distinguishes archives
 	err := archive.Create(output, host+"-", at, stdout, func(w io.Writer) error {
-		missing, err := Write(ctx, w, parts, at)
+		missing, err := writeParts(ctx, w, parts, at)
 		switch {
 		case err != nil:
 			return err

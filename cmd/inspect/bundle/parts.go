@@ -30,10 +30,10 @@ const (
 // parts returns the files of the archive. Their names have no underscore, or kubectl vmap bundle
 // would leave them out. A process that does not respond is asked only once, since each request
 // would wait for its timeout.
-func parts(socket, version string) []Part {
+func parts(socket, version string) []part {
 	var silent error
-	fromProxy := func(name, path string) Part {
-		return Part{Name: name, Write: func(ctx context.Context, w io.Writer) error {
+	fromProxy := func(name, path string) part {
+		return part{Name: name, Write: func(ctx context.Context, w io.Writer) error {
 			if silent != nil {
 				return silent
 			}
@@ -45,7 +45,7 @@ func parts(socket, version string) []Part {
 			return err
 		}}
 	}
-	return []Part{
+	return []part{
 		{Name: "versions.txt", Write: func(_ context.Context, w io.Writer) error { return writeVersions(w, version) }},
 		fromProxy("config.yaml", client.PathConfig),
 		fromProxy("recent.log", client.PathRecent),

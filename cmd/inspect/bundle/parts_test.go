@@ -54,11 +54,11 @@ func TestLogsDoNotWaitForTheLoop(t *testing.T) {
 func TestPartsArriveOneByOne(t *testing.T) {
 	var out bytes.Buffer
 	before := 0
-	list := []Part{
+	list := []part{
 		{"a.txt", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "x"); return err }},
 		{"b.txt", func(context.Context, io.Writer) error { before = out.Len(); return nil }},
 	}
-	if _, err := Write(t.Context(), &out, list, time.Unix(1, 0)); err != nil || before < 50 {
+	if _, err := writeParts(t.Context(), &out, list, time.Unix(1, 0)); err != nil || before < 50 {
 		t.Errorf("%d bytes come before the second part, %v", before, err)
 	}
 }
