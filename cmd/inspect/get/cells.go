@@ -18,9 +18,23 @@ func services(d *nodestatus.Document) []item {
 	return out
 }
 
-func ofEachPort(d *nodestatus.Document, list func(item) []item) (out []item) {
+func endpoints(d *nodestatus.Document) (out []item) {
 	for s, p := range d.EachPort() {
-		out = append(out, list(item{d: d, s: s, p: p})...)
+		share := p.SharePercents()
+		for i := range p.Endpoints {
+			e := &p.Endpoints[i]
+			out = append(out, item{d: d, s: s, p: p, e: e, traffic: e.Traffic, share: share})
+		}
+	}
+	return out
+}
+
+func frontends(d *nodestatus.Document) (out []item) {
+	for s, p := range d.EachPort() {
+		for i := range p.Frontends {
+			f := &p.Frontends[i]
+			out = append(out, item{d: d, s: s, p: p, f: f, traffic: f.Traffic})
+		}
 	}
 	return out
 }

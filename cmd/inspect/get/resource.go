@@ -100,18 +100,8 @@ var resources = []resource{
 	},
 	{
 		singular: "endpoint", plural: "endpoints", short: "ep",
-		items: func(d *nodestatus.Document) []item {
-			return ofEachPort(d, func(at item) (out []item) {
-				at.share = at.p.SharePercents()
-				for i := range at.p.Endpoints {
-					at.e = &at.p.Endpoints[i]
-					at.traffic = at.e.Traffic
-					out = append(out, at)
-				}
-				return out
-			})
-		},
-		name: endpointName,
+		items: endpoints,
+		name:  endpointName,
 		columns: []column{
 			{"ADDRESS", endpointName},
 			{"SERVICE", servicePort},
@@ -158,17 +148,8 @@ var resources = []resource{
 	},
 	{
 		singular: "frontend", plural: "frontends", short: "fe",
-		items: func(d *nodestatus.Document) []item {
-			return ofEachPort(d, func(at item) (out []item) {
-				for i := range at.p.Frontends {
-					at.f = &at.p.Frontends[i]
-					at.traffic = at.f.Traffic
-					out = append(out, at)
-				}
-				return out
-			})
-		},
-		name: frontendName,
+		items: frontends,
+		name:  frontendName,
 		columns: []column{
 			{"ADDRESS", frontendName},
 			{"KIND", func(i *item) string { return i.f.Kind }},
