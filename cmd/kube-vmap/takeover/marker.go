@@ -2,13 +2,13 @@ package takeover
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/programs"
 	"kube-vmap/model"
-	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/sync"
 )
@@ -32,15 +32,6 @@ func (m Marker) wanted(r rules) bool {
 		return programs.Has(programs.Find(programs.Read(programs.Config{})), programs.Calico)
 	}
 	return false
-}
-
-func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
-	for _, f := range model.Families {
-		if !found.HasMarker(f) && !found.HasTables() {
-			b = append(b, kubeproxy.AddMarker(f)...)
-		}
-	}
-	return b
 }
 
 // remove removes what kube-proxy left.
@@ -87,7 +78,8 @@ func (t *Takeover) watch(ctx context.Context, _ Proxy) (signal, error) {
 		}
 		nextMarker = time.Now().Add(markerPeriod)
 		if len(r.nft.Markers) < len(model.Families) && t.Marker.wanted(r) {
-			if _, err := t.Kernel.Apply(missingMarkers(r.nft)); err != nil {
+			both := slices.Concat(kubeproxy.AddMarker(model.IPv4), kubeproxy.AddMarker(model.IPv6))
+			if _, err := t.Kernel.Apply(both); err != nil {
 				t.Log.Warn("cannot add the marker for programs that look for kube-proxy's tables", "err", err)
 			}
 		}

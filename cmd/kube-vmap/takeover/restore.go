@@ -101,7 +101,11 @@ func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 		_, err = k.Apply(b)
 		switch missing, isOurs := refusedOp(err).(nft.DeleteTable); {
 		case err == nil:
-			return Restored{tables(ours), names(found.Suspended())}, nil
+			done := Restored{Resumed: names(found.Suspended())}
+			for _, op := range ours {
+				done.Tables = append(done.Tables, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)
+			}
+			return done, nil
 		case isOurs && errors.Is(err, fs.ErrNotExist):
 			ours = slices.DeleteFunc(ours, func(op nft.Op) bool { return op == nft.Op(missing) })
 		case errors.Is(err, unix.ERESTART): // another program committed since the read
@@ -110,13 +114,6 @@ func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 		}
 	}
 	return Restored{}, fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
-}
-
-func tables(ours nft.Batch) (out []string) {
-	for _, op := range ours {
-		out = append(out, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)
-	}
-	return out
 }
 
 // A RefusedError is why our rules must not be removed: nothing would take their place.
