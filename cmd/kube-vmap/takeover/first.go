@@ -62,7 +62,7 @@ func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batc
 		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
 		return r, nil
 	}
-	if len(r.awake()) == 0 {
+	if len(r.nft.Awake()) == 0 {
 		return r, nil
 	}
 	if len(t.sample) == 0 {

@@ -74,9 +74,9 @@ func (t *Takeover) suspend(ctx context.Context, p Proxy) (signal, error) {
 	if err != nil {
 		return t.retry(ctx, pollPeriod, err)
 	}
-	awake := len(r.awake()) > 0
+	awake := len(r.nft.Awake()) > 0
 	t.stored.removing = t.stored.removing && !awake // otherwise a kube-proxy has run since
-	if t.Probation == 0 || t.stored.removing || r.isEmpty() {
+	if t.Probation == 0 || t.stored.removing || len(r.nft.Parts) == 0 {
 		return signalNothing, nil
 	}
 	if len(t.sample) == 0 {
@@ -97,14 +97,14 @@ func (t *Takeover) suspend(ctx context.Context, p Proxy) (signal, error) {
 // setEnd sets the end of the probation before these rules are suspended.
 func (t *Takeover) setEnd(r rules) {
 	now := time.Now()
-	if t.stored.until.IsZero() || len(r.awake()) > 0 && len(r.suspended()) == 0 { // zero: suspended by others
+	if t.stored.until.IsZero() || len(r.nft.Awake()) > 0 && len(r.nft.Suspended()) == 0 { // zero: suspended by others
 		t.stored.until = now.Add(t.Probation)
 	}
 	t.stored.until = now.Add(remaining(t.stored.until, now, t.Probation)) // it may have passed while another proxy ran
 }
 
 func (t *Takeover) logSuspended(r rules) {
-	t.Log.Info("suspended kube-proxy's rules", "rules", strings.Join(r.awake(), ", "),
+	t.Log.Info("suspended kube-proxy's rules", "rules", strings.Join(names(r.nft.Awake()), ", "),
 		"until", formatTime(t.stored.until), "sample", len(t.sample))
 }
 
@@ -135,7 +135,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy) (signal, error) {
 				continue
 			}
 			nextRead = time.Now().Add(min(readShare*time.Since(now), maxReadPeriod))
-			if r := v.rules; !r.isEmpty() && (len(r.awake()) > 0 || r.nft.Content != first.nft.Content) {
+			if r := v.rules; len(r.nft.Parts) > 0 && (len(r.nft.Awake()) > 0 || r.nft.Content != first.nft.Content) {
 				t.leave()
 				return signalOther, nil
 			}

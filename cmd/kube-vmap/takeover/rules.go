@@ -40,22 +40,11 @@ type rules struct {
 	legacy []model.Family
 }
 
-// awake returns the names of what translates packets.
-func (r rules) awake() []string { return names(r.nft.Awake()) }
-
-// suspended returns the names of what is suspended.
-func (r rules) suspended() []string { return names(r.nft.Suspended()) }
-
-// isEmpty reports whether there is nothing to suspend or resume.
-func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
-
 // serve reports whether there are rules of Services, of which a kubelet before 1.28 has none:
 // it only writes KUBE-POSTROUTING.
 func (r rules) serve() bool {
-	return len(r.legacy) > 0 || r.nft.HasTables() || slices.ContainsFunc(append(r.awake(), r.suspended()...),
-		func(name string) bool {
-			return strings.Contains(name, "KUBE-SERVICES")
-		})
+	isService := func(p kubeproxy.Part) bool { return strings.Contains(p.Chain, "KUBE-SERVICES") }
+	return len(r.legacy) > 0 || r.nft.HasTables() || slices.ContainsFunc(r.nft.Parts, isService)
 }
 
 func (r rules) families() (out [len(model.Families)]bool) {
