@@ -64,6 +64,10 @@ func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr 
 	return out
 }
 
+// retries reports whether connections that an endpoint refuses are retried: clients of other protocols
+// than TCP do not send again.
+func (p *familyPort) retries() bool { return p.Protocol == TCP && (p.RetryRefused || p.Hold > 0) }
+
 func (p *familyPort) name() ServicePortName { return p.portName(p.ServicePort) }
 
 // externalFrontends lists the port's frontends for external traffic, without their
@@ -85,7 +89,7 @@ func (p *familyPort) externalFrontends() []Frontend {
 func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
 	externals := p.externalFrontends()
 	held := p.Hold > 0
-	n := needs{flows: p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || held, held: held}
+	n := needs{flows: p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints || held || p.retries(), held: held}
 	var unresponsive []netip.AddrPort
 	if cmp.Or(p.PassiveChecks, o.PassiveChecks) == PassiveChecksAvoid {
 		unresponsive = v.unresponsive(p.key)
@@ -138,7 +142,7 @@ func AffinityTimeout(t time.Duration) time.Duration {
 func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
-		Affinity: AffinityTimeout(p.Affinity), Hold: p.Hold, ScaleToZero: p.ScaleToZero,
+		Affinity: AffinityTimeout(p.Affinity), Hold: p.Hold, ScaleToZero: p.ScaleToZero, RetryRefused: p.retries(),
 		Scheduler:     cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks).ifOn(),
 		Avoided:       lists.avoided,

@@ -276,8 +276,9 @@ func (h *history) service() Service {
 		s.Ports = append(s.Ports, ports[i])
 		ports = slices.Delete(ports, i, i+1) // a name occurs once
 	}
-	bits := h.choose(1 << 4)
-	s.PassiveChecks, s.Hold = PassiveChecks(bits>>1&3), time.Duration(bits>>3)*time.Minute
+	bits := h.choose(1 << 5)
+	s.PassiveChecks, s.Hold = PassiveChecks(bits>>1&3), time.Duration(bits>>3&1)*time.Minute
+	s.RetryRefused = bits>>4 > 0
 	s.ScaleToZero = bits == 0
 	if bits&1 > 0 {
 		h.addExternal(&s)

@@ -182,7 +182,9 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	if pool.PassiveChecks != 0 {
 		pool.StandBy = got.standBy
 	}
-	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints || s.Hold > 0 {
+	protocol := of[0].Match.Protocol
+	pool.RetryRefused = protocol == TCP && (s.RetryRefused || s.Hold > 0)
+	if protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints || s.Hold > 0 || pool.RetryRefused {
 		pool.FlowEndpoints = got.flows
 	}
 	if pool.Scheduler == SchedulerDefault {

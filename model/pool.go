@@ -33,8 +33,9 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity. It is one of 24 times; see [AffinityTimeout].
 	Affinity time.Duration
-	// Hold is as in [Service].
-	Hold time.Duration
+	// Hold is as in [Service]; so is RetryRefused, for TCP only.
+	Hold         time.Duration
+	RetryRefused bool
 
 	// The following is for followers, and does not affect traffic. UID and ScaleToZero are as in
 	// [Service].
@@ -51,8 +52,8 @@ type Pool struct {
 	StandBy []netip.AddrPort
 	// FlowEndpoints are the endpoints that established flows may continue to use: all
 	// that serve, whatever hints and policies select for new ones. They are listed for
-	// UDP, whose flows do not end by themselves, for TCP if
-	// [Options].TCPFlowEndpoints is set, and for all protocols with a Hold.
+	// UDP, whose flows do not end by themselves, for TCP if [Options].TCPFlowEndpoints
+	// or RetryRefused is set, and for all protocols with a Hold.
 	FlowEndpoints []netip.AddrPort
 }
 
@@ -89,7 +90,7 @@ func (p *Pool) equal(o *Pool) bool {
 // the affinity timeout.
 func (p *Pool) equalForSharers(o *Pool) bool {
 	return p.Key == o.Key && p.UID == o.UID && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
-		p.Hold == o.Hold && p.ScaleToZero == o.ScaleToZero &&
+		p.Hold == o.Hold && p.ScaleToZero == o.ScaleToZero && p.RetryRefused == o.RetryRefused &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

@@ -45,6 +45,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"the sum of LocalShares":   {func(f *Frontend) { f.Pool.LocalShares = []uint16{2} }, true},
 		"Pool.Affinity":            {func(f *Frontend) { f.Pool.Affinity = time.Hour }, true},
 		"Pool.Hold":                {func(f *Frontend) { f.Pool.Hold = time.Minute }, true},
+		"Pool.RetryRefused":        {func(f *Frontend) { f.Pool.RetryRefused = true }, true},
 		"Pool.ScaleToZero":         {func(f *Frontend) { f.Pool.ScaleToZero = true }, true},
 		"Pool.PassiveChecks":       {func(f *Frontend) { f.Pool.PassiveChecks = PassiveChecksAvoid }, false},
 		"Pool.Avoided":             {func(f *Frontend) { f.Pool.Avoided = podPorts(IPv4, 3) }, false},

@@ -83,6 +83,9 @@ type Service struct {
 	// Hold is how long new connections wait for an endpoint if none is ready; zero means that they
 	// are rejected immediately.
 	Hold time.Duration
+	// RetryRefused hides the refusals of endpoints from clients of TCP, which then connect again. A
+	// Hold implies it.
+	RetryRefused bool
 	// ScaleToZero reports whether a program outside decides by the demand for the Service whether it
 	// has endpoints.
 	ScaleToZero bool
@@ -113,7 +116,7 @@ func (s *Service) equal(o *Service) bool {
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
 		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks &&
-		s.Hold == o.Hold && s.ScaleToZero == o.ScaleToZero &&
+		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.ScaleToZero == o.ScaleToZero &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

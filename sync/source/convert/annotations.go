@@ -15,7 +15,7 @@ import (
 // Keys are the labels and annotations that [Service] and [Slice] read. An object needs no others.
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
-	annotationScheduler, annotationPassiveChecks, annotationHold,
+	annotationScheduler, annotationPassiveChecks, annotationHold, annotationRetryRefused,
 	annotationScaleToZero[0], annotationScaleToZero[1],
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
@@ -118,6 +118,16 @@ func parseHold(value string) (time.Duration, error) {
 	return d, nil
 }
 
+// annotationRetryRefused says whether connections that an endpoint refuses are retried.
+const annotationRetryRefused = "kube-vmap.io/retry-refused"
+
+func parseRetryRefused(value string) (bool, error) {
+	if value == "" {
+		return false, nil
+	}
+	return parseBool(value)
+}
+
 // AnnotationScaleToZero says whether a program outside decides by the demand for a Service whether it
 // has endpoints.
 const AnnotationScaleToZero = "kube-vmap.io/scale-to-zero"
@@ -129,7 +139,7 @@ var annotationScaleToZero = [...]string{AnnotationScaleToZero, "service.cilium.i
 // defaultHold is the hold of a Service that scales to zero, which would never see a client otherwise.
 const defaultHold = time.Minute
 
-var errScaleToZero = errors.New(`must be "true" or "false"; false is used instead`)
+var errBool = errors.New(`must be "true" or "false"; false is used instead`)
 
 // scaleToZero sets ScaleToZero, and a hold.
 func (f *findings) scaleToZero(s *model.Service, annotations map[string]string) {
@@ -159,7 +169,7 @@ func parseBool(value string) (bool, error) {
 	case "false":
 		return false, nil
 	}
-	return false, errScaleToZero
+	return false, errBool
 }
 
 // weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is set

@@ -83,6 +83,19 @@ func TestHoldOfService(t *testing.T) {
 	}
 }
 
+func TestRetryRefusedOfService(t *testing.T) {
+	const name = "kube-vmap.io/retry-refused"
+	for value, want := range map[string]bool{"": false, "true": true, "false": false, "yes": false} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = map[string]string{name: value} }))
+		s, text := wantService(), ""
+		if s.RetryRefused = want; value == "yes" {
+			text = `must be "true" or "false"`
+		}
+		check(t, value, s, got)
+		checkAnnotation(t, value, errs, name, text)
+	}
+}
+
 func TestScaleToZeroOfService(t *testing.T) {
 	const ours, cilium, hold = "kube-vmap.io/scale-to-zero", "service.cilium.io/scale-to-zero", "kube-vmap.io/hold"
 	for _, test := range []struct {

@@ -49,6 +49,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
 		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
 		Hold:           annotation(&f, s.Annotations, annotationHold, parseHold),
+		RetryRefused:   annotation(&f, s.Annotations, annotationRetryRefused, parseRetryRefused),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 
