@@ -32,6 +32,7 @@ const (
 	ChainSourcePort // source-port: masquerades, with a source port by protocol
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
+	ChainRetry          // retry: drops refusals of endpoints, to be retried
 	ChainHold           // hold: records who waits for an endpoint, and drops
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
@@ -71,6 +72,9 @@ const (
 	pickSourceHash
 	pickMaglev
 	pickSticky // at random, but a remembered client gets the same one again
+	// The same hashes, but at random for connections that were refused.
+	pickSourceHashRetry
+	pickMaglevRetry
 	methods
 )
 
@@ -85,6 +89,9 @@ var methodSchema = [methods]struct {
 	pickSourceHash: {"sh", model.SchedulerSourceHash},
 	pickMaglev:     {"maglev", model.SchedulerMaglev},
 	pickSticky:     {"sticky", model.SchedulerRandom},
+
+	pickSourceHashRetry: {"sh-retry", model.SchedulerSourceHash},
+	pickMaglevRetry:     {"maglev-retry", model.SchedulerMaglev},
 }
 
 // A hook is where and when a base chain sees packets.
@@ -141,6 +148,7 @@ var chainSchema = [chainKinds]struct {
 	ChainSourcePort:        {"source-port", MeansMasquerades},
 	ChainReject:            {"reject-chain", MeansRejects},
 	ChainEndpoint:          {"ep", MeansTranslates},
+	ChainRetry:             {"retry", MeansRetries},
 	ChainHold:              {"hold", MeansHolds},
 	ChainStickyEndpoint:    {"sticky-endpoint", MeansTranslates},
 	ChainStickyClient:      {"sticky-client", MeansRemembers},

@@ -62,7 +62,7 @@ func (s *slots) next(p *model.Pool) slots {
 		switch {
 		case len(after.endpoints) == 0:
 			return nil
-		case methodOf(p, p.Slots(local)) == pickMaglev:
+		case methodOf(p, p.Slots(local)).isMaglev():
 			out.of = nil
 			return model.MaglevTable(after.endpoints, p.List(local).Weights, maglevSize)
 		case s.of != nil:
@@ -88,15 +88,23 @@ func methodOf(p *model.Pool, n int) (m method) {
 	for by := p.PicksOneOf(n); methodSchema[m].scheduler != by; {
 		m++
 	}
+	switch {
+	case p.RetryRefused && m == pickSourceHash:
+		return pickSourceHashRetry
+	case p.RetryRefused && m == pickMaglev:
+		return pickMaglevRetry
+	}
 	return m
 }
+
+func (m method) isMaglev() bool { return m == pickMaglev || m == pickMaglevRetry }
 
 // balancer completes a chain by how it picks an endpoint of the pool, and from how many
 // slots.
 func (p *frontendState) balancer(id ChainID) ChainID {
 	n := p.Pool.Slots(id.Local)
 	id.Family, id.Method, id.N = p.Match.Family, methodOf(p.Pool, n), uint32(n)
-	if id.Method == pickMaglev {
+	if id.Method.isMaglev() {
 		id.N = maglevSize
 	}
 	if id.Method == pickSticky {

@@ -46,6 +46,13 @@ func AddUncounted(f model.Family, list []model.Match) AddElements {
 	return op
 }
 
+// A RefusalCount is how often endpoints refused connections to a frontend that retries, and how many of
+// these refusals were retried.
+type RefusalCount struct {
+	Match            model.Match
+	Refused, Retried uint64
+}
+
 // A Client is a client that a set records, such as an affinity map.
 type Client struct {
 	Addr netip.Addr // invalid in [SetHeld]

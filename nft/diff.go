@@ -194,13 +194,20 @@ func (e *edit) rewriteChain(id ChainID) {
 }
 
 // rewriteReadersOf replaces the rules of the chain that depend on whether the set exists, because
-// it is added or deleted.
-func (e *edit) rewriteReadersOf(id SetID) {
+// it is added or deleted. stays reports whether a chain exists before and after.
+func (e *edit) rewriteReadersOf(id SetID, stays func(ChainID) bool) {
 	switch id.Kind {
 	case SetAllowedSources:
 		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})
 	case SetHeld:
 		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterOutput})
+	case SetRefusals:
+		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterPrerouting})
+		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterOutputEarly})
+	case SetAffinity:
+		if retry := (ChainID{Family: id.Family, Kind: ChainRetry}); stays(retry) {
+			e.rewriteChain(retry)
+		}
 	}
 }
 

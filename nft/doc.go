@@ -52,6 +52,7 @@
 //	source-port              -                             masquerades, with a source port by protocol
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N
+//	retry                    -                             drops refusals of endpoints, for the client to send again
 //	hold                     -                             records who waits for an endpoint, and drops
 //	sticky-endpoint          -                             translates to the endpoint whose number the packet has
 //	sticky-client            -                             looks up the number that is remembered for the client
@@ -94,6 +95,9 @@
 //	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
 //	held                     daddr . proto . dport                         by packets: frontends that held connections
 //	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
+//	refusals                 original daddr . original proto . original dport  frontends that retry; counts refusals
+//	retried                  original daddr . original proto . original dport  the same; counts what was retried
+//	retrying                 original saddr . original sport . original daddr . original dport . number  by packets: retries
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //
 // The files, in the order of the data:

@@ -26,6 +26,9 @@ type elementRef struct {
 // make makes the element for a set, in place of none or of one of the same set.
 func (r elementRef) make(id SetID, e *Element) {
 	e.Key.Addr = r.Match.Addr
+	if (id.Kind == SetRefusals || id.Kind == SetRetried) && r.nodePort() {
+		e.Key.Addr = id.family().zero()
+	}
 	if id.Kind == SetClusterIPs {
 		return
 	}

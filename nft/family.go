@@ -1,6 +1,8 @@
 package nft
 
 import (
+	"net/netip"
+
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
@@ -21,8 +23,8 @@ type family struct {
 	portUnr  uint8 // the code of ICMP port unreachable
 	// The type of the header's own checksum (NFT_PAYLOAD_CSUM_*), and its offset.
 	csumType, csumOffset uint32
-	// The original destination in connection tracking (NFT_CT_DST_IP*).
-	ctDestination expr.CtKey
+	// The original source and destination in connection tracking (NFT_CT_SRC_IP*, NFT_CT_DST_IP*).
+	ctSource, ctDestination expr.CtKey
 }
 
 var families = [...]family{
@@ -30,12 +32,12 @@ var families = [...]family{
 		name: "ip", number: unix.NFPROTO_IPV4, addrType: typeIPv4, addrLen: 4, saddr: 12, daddr: 16,
 		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
 		csumType: unix.NFT_PAYLOAD_CSUM_INET, csumOffset: 10,
-		ctDestination: expr.CtKeyDSTIP,
+		ctSource: expr.CtKeySRCIP, ctDestination: expr.CtKeyDSTIP,
 	},
 	model.IPv6: {
 		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
 		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
-		ctDestination: expr.CtKeyDSTIP6,
+		ctSource: expr.CtKeySRCIP6, ctDestination: expr.CtKeyDSTIP6,
 	},
 }
 
@@ -49,3 +51,9 @@ func FamilyNumber(f model.Family) uint8 { return families[f].number }
 func FamilyName(f model.Family) string { return families[f].name }
 
 func (fam *family) bits() int { return int(fam.addrLen) * 8 }
+
+// zero is the address that is none.
+func (fam *family) zero() netip.Addr {
+	a, _ := netip.AddrFromSlice(make([]byte, fam.addrLen))
+	return a
+}

@@ -36,6 +36,9 @@ func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	if p.Restricted {
 		out = append(out, SetRestricted)
 	}
+	if p.Pool.RetryRefused {
+		out = append(out, SetRefusals, SetRetried)
+	}
 	return out
 }
 
@@ -59,7 +62,7 @@ func (p *frontendState) ownValue(kind SetKind) Value {
 	case SetNodePortServicePorts:
 		return Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, p.Pool.Key.Port)}
 	}
-	return Value{} // SetRestricted
+	return Value{} // of a set
 }
 
 // ownElements appends the elements that the frontend does not share with others, without

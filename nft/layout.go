@@ -48,16 +48,19 @@ const (
 	FieldClient              // the source, cut to the length of a prefix ([Key].Source)
 	FieldOriginalDestination // the destination before translation, and its port
 	FieldOriginalPort
-	FieldNumber // the packet's priority, which has the number of an endpoint (numbers.go)
+	FieldOriginalSource // the client before translation, and its port
+	FieldOriginalSourcePort
+	FieldOriginalProtocol // of the connection that an ICMP error is about, too
+	FieldNumber           // the packet's priority, which has the number of an endpoint (numbers.go)
 	fields
 )
 
 // Len returns the length of the field in a key, padding included, in bytes.
 func (f Field) Len(family model.Family) uint32 {
 	switch f {
-	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
+	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination, FieldOriginalSource:
 		return families[family].addrLen
-	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort, FieldNumber:
+	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort, FieldOriginalSourcePort, FieldOriginalProtocol, FieldNumber:
 		return 4
 	}
 	panic(f.unknown())
@@ -68,9 +71,9 @@ func (f Field) unknown() string { return fmt.Sprintf("nft: unknown field %d of a
 
 func (f Field) datatype(fam *family) datatype {
 	switch f {
-	case FieldProtocol:
+	case FieldProtocol, FieldOriginalProtocol:
 		return typeProto
-	case FieldPort, FieldOriginalPort:
+	case FieldPort, FieldOriginalPort, FieldOriginalSourcePort:
 		return typeService
 	case FieldPick:
 		// The type is integer, and the set's typeof describes it so. nft 0.9.8 cannot read
@@ -79,7 +82,7 @@ func (f Field) datatype(fam *family) datatype {
 		return typeMark
 	case FieldNumber:
 		return typeClassID
-	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
+	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination, FieldOriginalSource:
 		return fam.addrType
 	}
 	panic(f.unknown())
@@ -100,6 +103,12 @@ func (f Field) text(fam *family) string {
 		return "ct original " + fam.name + " daddr"
 	case FieldOriginalPort:
 		return "ct original proto-dst"
+	case FieldOriginalSource:
+		return "ct original " + fam.name + " saddr"
+	case FieldOriginalSourcePort:
+		return "ct original proto-src"
+	case FieldOriginalProtocol:
+		return "ct protocol"
 	case FieldPick: // the number differs from rule to rule, see lookup
 		return "numgen random mod 65536"
 	case FieldNumber:
@@ -140,6 +149,10 @@ type Layout struct {
 	// that adds them, or else by the set.
 	timeout bool
 	expires time.Duration
+	// Counters count look-ups of each element. A Rate is how many a second match, and a Burst more
+	// than these.
+	Counters    bool
+	Rate, Burst uint32
 }
 
 // Expires is the timeout of elements that are added without one; zero means that they do

@@ -47,7 +47,7 @@ func (id ChainID) AppendName(b []byte) []byte {
 
 // single reports whether at most one chain exists of a kind created on demand.
 func (k ChainKind) single() bool {
-	return ChainHold <= k && k <= ChainRewrite || k == ChainNATInput
+	return ChainRetry <= k && k <= ChainRewrite || k == ChainNATInput
 }
 
 // chainWord is the name of a kind of chain without number and prefixes. It has the method
@@ -136,6 +136,7 @@ const (
 	MeansChecksService Meaning = "checks-service"  // stopped if the Service has no endpoint for it
 	MeansRejects       Meaning = "rejects"         // rejected with a reset or an ICMP error
 	MeansHolds         Meaning = "holds"           // dropped until the Service has an endpoint
+	MeansRetries       Meaning = "retries"         // dropped, so the client sends again
 	MeansMarks         Meaning = "marks"           // marked for masquerade
 	MeansAppliesPolicy Meaning = "applies-policy"  // gets local endpoints only, by where the client is
 	MeansGetsClusterIP Meaning = "gets-cluster-ip" // the ClusterIP becomes its destination

@@ -30,9 +30,9 @@ func (d pick) text(fam *family) string {
 	switch d.method {
 	case pickRoundRobin:
 		return fmt.Sprintf("numgen inc mod %d", d.count)
-	case pickSourceHash:
+	case pickSourceHash, pickSourceHashRetry:
 		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, d.seed())
-	case pickMaglev:
+	case pickMaglev, pickMaglevRetry:
 		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, d.seed())
 	case pickRandom, pickSticky:
 		return fmt.Sprintf("numgen random mod %d", d.count)
@@ -46,9 +46,9 @@ func (d pick) expression(fam *family, reg, source uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
-	case pickSourceHash:
+	case pickSourceHash, pickSourceHashRetry:
 		return append(FieldSource.load(fam, source, d), d.hash(reg, source, fam.addrLen))
-	case pickMaglev:
+	case pickMaglev, pickMaglevRetry:
 		sport := &expr.Payload{
 			DestRegister: source + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}

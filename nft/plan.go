@@ -170,8 +170,12 @@ func (p *Plan) remove(r *Ruleset, e *setElement) {
 
 func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	p.counts[e.set] += step
-	if e.Value.refers() {
-		p.uses.add(r.cache, r.uses, reference{chain: e.Value.Chain}, step)
+	v := e.Value
+	if e.set.Kind == SetRefusals {
+		v = goesTo(ChainID{Family: e.set.Family, Kind: ChainRetry})
+	}
+	if v.refers() {
+		p.uses.add(r.cache, r.uses, reference{chain: v.Chain}, step)
 	}
 }
 
@@ -279,6 +283,10 @@ func (p *Plan) nodeElements(r *Ruleset) map[SetID][]Element {
 // endpoints of a Service whose addresses are all claimed by other Services, for instance.
 func (p *Plan) planObjects(r *Ruleset) {
 	steps := maps.Clone(p.uses)
+	stays := func(id ChainID) bool {
+		o := reference{chain: id}
+		return r.uses[o] > 0 && r.uses[o]+p.uses[o] > 0
+	}
 	for id, step := range p.counts {
 		if id.Kind >= baseSets {
 			steps[reference{set: id, isSet: true}] += step
@@ -293,11 +301,11 @@ func (p *Plan) planObjects(r *Ruleset) {
 		case (before == 0) == (after == 0):
 		case o.isSet && after == 0:
 			p.removed = append(p.removed, o.set)
-			p.edit.rewriteReadersOf(o.set)
+			p.edit.rewriteReadersOf(o.set, stays)
 			p.edit.forget(o.set)
 			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{o.set.Family, o.set.Name()})
 		case o.isSet:
-			p.edit.rewriteReadersOf(o.set)
+			p.edit.rewriteReadersOf(o.set, stays)
 			p.sizes[o.set] = capacity(p.counts[o.set])
 			p.edit.addSets = append(p.edit.addSets, AddSet{o.set, p.sizes[o.set]})
 		case after == 0:

@@ -82,6 +82,8 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 		switch c.Kind {
 		case ChainSourceCheck:
 			reads = reads || id.Kind == SetAllowedSources
+		case ChainRetry:
+			reads = reads || id.Kind == SetAffinity
 		case ChainFilterOutput: // if a Service holds
 			reads = reads || id.Kind == SetNoEndpointNodePorts || id.Kind == SetNodeIPs
 		}

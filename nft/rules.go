@@ -1,6 +1,10 @@
 package nft
 
-import "kube-vmap/model"
+import (
+	"slices"
+
+	"kube-vmap/model"
+)
 
 // rules returns the rules of a chain, in a table that has these sets. Which chains exist,
 // with their hooks, is in chains.go, which sets exist in sets.go, new statements go to
@@ -30,6 +34,8 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 		return c.externalLocalRules(id, fam)
 	case ChainBalance:
 		return id.balanceRules(fam)
+	case ChainRetry:
+		return retryRules(id.Family, has)
 	case ChainHold:
 		return holdRules(id.Family)
 	case ChainEndpoint:
@@ -64,6 +70,9 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 		rules := append(c.exemptProbes(id), Rule{newConnection(), in(set(SetRestricted)), goTo(id.as(ChainSourceCheck))})
 		if c.DropInvalid && id.Kind == ChainFilterPrerouting {
 			rules = append(rules, Rule{invalid(), in(set(SetEndpointIPs)), protocolIs(model.TCP), drop()})
+		}
+		if has(set(SetRefusals)) {
+			rules = append(rules, refusalRule(id.Family))
 		}
 		return rules
 	case ChainNATPrerouting, ChainNATOutput:
@@ -270,7 +279,11 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 		choices[k] = first
 		choices[k].N = uint32(k)
 	}
-	return []Rule{{pickOne(fam, d, choices)}, {goTo(first)}}
+	rules := []Rule{{pickOne(fam, d, choices)}, {goTo(first)}}
+	if id.Method >= pickSourceHashRetry {
+		rules = slices.Insert(rules, 0, retryAtRandom(id, choices))
+	}
+	return rules
 }
 
 // endpointRules translate to the endpoint of a slot. A packet can meet a commit between two

@@ -140,13 +140,7 @@ func changeClient(id SetID, word, options string, change *expr.Dynset) Statement
 // of our numbers. IPv4 sets it when it forwards a packet, anyway (ip_forward); otherwise
 // traffic control would see it.
 func restorePriority() Rule {
-	return Rule{
-		hasNumber(),
-		{
-			Text:        "meta priority set none",
-			Expressions: []any{&expr.Immediate{Register: regValue, Data: native(0)}, writePriority()},
-		},
-	}
+	return Rule{hasNumber(), setPriority(0)}
 }
 
 // hasNumber matches packets whose priority is one of our numbers.

@@ -66,6 +66,7 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash} {
 		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
 	}
+	add(model.Pool{Scheduler: model.SchedulerSourceHash, RetryRefused: true, Cluster: endpoints[:2], Local: endpoints[:2]})
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
 	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
 	held := model.Match{Family: f, Addr: addr, Protocol: model.TCP, Port: 3}

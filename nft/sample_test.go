@@ -28,13 +28,13 @@ func TestSampleHasEveryChainAndSet(t *testing.T) {
 		}
 		for m := range methods {
 			// Maglev is as source hash, but larger.
-			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: ChainBalance, Method: m}] {
+			if !m.isMaglev() && !kinds[ChainID{Family: f, Kind: ChainBalance, Method: m}] {
 				t.Errorf("chain %s of %s is not tried", methodSchema[m].name, families[f].name)
 			}
 		}
 		for kind := range setKinds {
 			unfilled := kind == SetNoEndpointServices || kind == SetNoEndpointNodePorts || kind == SetNodeIPs || kind == SetHairpin || kind == SetAffinity || kind == SetConnections || kind == SetUncounted ||
-				kind == SetHeld || kind == SetWaiting
+				kind == SetHeld || kind == SetWaiting || kind == SetRetrying
 			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
 				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)
 			}

@@ -31,7 +31,8 @@ func TestSchemaIsDocumented(t *testing.T) {
 	words := [fields]string{
 		FieldSource: "saddr", FieldDestination: "daddr", FieldProtocol: "proto", FieldPort: "dport", FieldPick: "pick",
 		FieldClient: "client", FieldOriginalDestination: "original daddr", FieldOriginalPort: "original dport",
-		FieldNumber: "number",
+		FieldNumber: "number", FieldOriginalSource: "original saddr", FieldOriginalSourcePort: "original sport",
+		FieldOriginalProtocol: "original proto",
 	}
 	content := map[Content]string{
 		ContentVerdict: " : verdict", ContentEndpoint: " : address . port", ContentAddress: " : address",

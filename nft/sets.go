@@ -39,6 +39,9 @@ const (
 	SetUncounted                           // frontends whose connections are not counted for now
 	SetHeld                                // frontends whose connections were held lately
 	SetWaiting                             // the clients of these connections
+	SetRefusals                            // frontends that retry; counts refusals of their endpoints
+	SetRetried                             // the same; counts those that were retried
+	SetRetrying                            // retries of connections
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
 )
@@ -60,6 +63,12 @@ var (
 	clientAndFrontend = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
 	// originalKey is a frontend before translation.
 	originalKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort}
+	// refusalKey is originalKey for ICMP errors, too.
+	refusalKey = []Field{FieldOriginalDestination, FieldOriginalProtocol, FieldOriginalPort}
+	// retryKey is a connection of TCP before translation, and a number.
+	retryKey = []Field{
+		FieldOriginalSource, FieldOriginalSourcePort, FieldOriginalDestination, FieldOriginalPort, FieldNumber,
+	}
 	// countKey is a connection before and after translation.
 	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
 )
@@ -100,6 +109,10 @@ var setSchema = [setKinds]struct {
 	}},
 	SetHeld:    {"held", Layout{Key: frontendKey, limit: MaxHeld, timeout: true, expires: HeldTime}},
 	SetWaiting: {"waiting", Layout{Key: clientAndFrontend, limit: MaxHeld, timeout: true, expires: WaitingTime}},
+
+	SetRefusals: {"refusals", Layout{Key: refusalKey, Counters: true, Rate: retryRate, Burst: retryBurst}},
+	SetRetried:  {"retried", Layout{Key: refusalKey, Counters: true}},
+	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: RetryTime}},
 
 	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
 }
@@ -199,12 +212,18 @@ func (id SetID) Shape(size uint32) SetShape {
 	if l.timeout {
 		s.Flags |= unix.NFT_SET_TIMEOUT
 	}
+	if l.Counters {
+		s.Flags |= setHasExpressions
+	}
 	if l.Content != ContentNone {
 		s.Flags |= unix.NFT_SET_MAP
 		s.DataType, s.DataLen = l.dataType(fam), id.DataLen()
 	}
 	return s
 }
+
+// setHasExpressions is NFT_SET_EXPR.
+const setHasExpressions = 0x100
 
 // MaxClients is the greatest number of clients in each affinity map. Without a size the
 // kernel would limit it to 65,535. Sizes that are not constant are in Ruleset.sizesFor.

@@ -19,6 +19,9 @@ var knownTypes = map[Field][len(model.Families)]nftables.SetDatatype{
 	FieldClient:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 	FieldOriginalDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 	FieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
+	FieldOriginalSource:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	FieldOriginalSourcePort:  {nftables.TypeInetService, nftables.TypeInetService},
+	FieldOriginalProtocol:    {nftables.TypeInetProto, nftables.TypeInetProto},
 	FieldNumber:              {nftables.TypeClassID, nftables.TypeClassID},
 }
 

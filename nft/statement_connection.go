@@ -3,6 +3,7 @@ package nft
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 const (
 	ctStateInvalid    = 1 << 0 // NF_CT_STATE_INVALID_BIT
 	ctStateNew        = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
+	ctStatusAssured   = 1 << 2 // IPS_ASSURED
 	ctStatusConfirmed = 1 << 3 // IPS_CONFIRMED
 	ctStatusDstNAT    = 1 << 5 // IPS_DST_NAT
 )
@@ -40,11 +42,16 @@ func ctStatus(name string, bit uint32) Statement {
 }
 
 // notTranslated matches connections whose destination was not translated.
-func notTranslated() Statement {
-	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	bits := anyBit(ctStatusDstNAT)
-	bits[1] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
-	return Statement{Text: "ct status ! dnat", Expressions: append([]any{load}, bits...)}
+func notTranslated() Statement { return ctStatus("dnat", ctStatusDstNAT).not() }
+
+// notAssured matches connections that are not established.
+func notAssured() Statement { return ctStatus("assured", ctStatusAssured).not() }
+
+// not matches a status without the bit.
+func (s Statement) not() Statement {
+	s.Text = strings.Replace(s.Text, "status ", "status ! ", 1)
+	s.Expressions[2] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
+	return s
 }
 
 // labelBytes is the length of a connection's label (NF_CT_LABELS_MAX_SIZE).

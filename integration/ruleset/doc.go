@@ -26,7 +26,8 @@
 // address of IPv6 with the same digits, fd00:10:96::11 for 10.96.0.11. The line of a ClusterIP
 // has the pool of all frontends of the Service port: either reject or drop, or which
 // connections are masqueraded (never, offpod, always) and the endpoints. Options before the
-// arrow are how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how many of
+// arrow are how endpoints are chosen (rr, sh, mh, affinity=90s), "retry" for refused connections of
+// TCP, "local=1" for how many of
 // them, from the first on, are on this node, and "hairpin=10.244.1.2,10.244.1.3" for those
 // that may reach themselves. "10.244.1.2:53 x256" is that endpoint and one at each of the
 // next 255 addresses, and "10.244.1.2:53*3" has three slots. The policy is Cluster or

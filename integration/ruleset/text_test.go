@@ -175,6 +175,8 @@ func parseTreatment(f *model.Frontend, words []string) (pool model.Pool) {
 			pool.Hairpin = parseList(value, func(text string) netip.Addr { return addressIn(family, text) })
 		case name == "affinity":
 			pool.Affinity = must(time.ParseDuration(value))
+		case word == "retry":
+			pool.RetryRefused = f.Match.Protocol == model.TCP
 		case name == "local":
 			local = must(strconv.Atoi(value))
 		case word == "->":

@@ -103,7 +103,7 @@ func essence(f model.Frontend) model.Frontend {
 		return f
 	}
 	f.Pool = &model.Pool{
-		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: f.Pool.Affinity,
+		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: f.Pool.Affinity, RetryRefused: f.Pool.RetryRefused,
 		Cluster: make([]netip.AddrPort, f.Pool.Slots(false)), Local: make([]netip.AddrPort, f.Pool.Slots(true)),
 	}
 	return f

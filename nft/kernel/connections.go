@@ -3,6 +3,8 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -24,6 +26,29 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 		return nil, unlessMissing(err, "read counted connections of "+nft.FamilyName(f))
 	}
 	return nft.SortConnections(list), nil
+}
+
+// Refusals returns the refusals of each frontend of a family that retries, since it has been one. The
+// list is empty if there are none or the table does not exist.
+func (k *Kernel) Refusals(f model.Family) ([]nft.RefusalCount, error) {
+	all := map[model.Match]nft.RefusalCount{}
+	for _, kind := range [...]nft.SetKind{nft.SetRefusals, nft.SetRetried} {
+		err := k.dumpSet(nft.SetID{Family: f, Kind: kind}, func(m netlink.Message) error {
+			return wire.DecodeRefusals(nft.SetID{Family: f, Kind: kind}, m.Data, func(m model.Match, n uint64) {
+				c := all[m]
+				if c.Match = m; kind == nft.SetRefusals {
+					c.Refused = n
+				} else {
+					c.Retried = n
+				}
+				all[m] = c
+			})
+		})
+		if err != nil {
+			return nil, unlessMissing(err, "read refusals of "+nft.FamilyName(f))
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b nft.RefusalCount) int { return a.Match.Compare(b.Match) }), nil
 }
 
 // Clients calls each with the clients that an affinity map, [nft.SetHeld] or [nft.SetWaiting] has.

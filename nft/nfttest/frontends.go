@@ -90,6 +90,7 @@ func poolOf(f model.Family, i int) *model.Pool {
 	case i == 9 || i == 10:
 		endpoints = moreThanSlots
 	}
+	p.RetryRefused = p.Key.Protocol == model.TCP && i%4 > 1
 	if i%7 == 3 {
 		p.Affinity = time.Duration(1+i%3) * time.Hour
 	}

@@ -97,6 +97,34 @@ func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
 	}
 }
 
+// DecodeRefusals calls each with the frontends that a message of a dump of a set holds, and their counts.
+func DecodeRefusals(id nft.SetID, data []byte, each func(model.Match, uint64)) error {
+	var d decoder
+	for element := range d.list(data) {
+		var packets uint64
+		for kind, value := range d.Attributes(element) {
+			switch kind {
+			case unix.NFTA_SET_ELEM_EXPR:
+				packets = d.counter(value, packets)
+			case attrElementExpressions:
+				for _, value := range d.Attributes(value) {
+					packets = d.counter(value, packets)
+				}
+			}
+		}
+		if el, ok := d.element(id, element); ok {
+			each(nft.Matches(id.Family, []nft.Element{el})[0], packets)
+		}
+	}
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("decode elements of %s: %w", id.Name(), err)
+	}
+	return nil
+}
+
+// attrElementExpressions is NFTA_SET_ELEM_EXPRESSIONS.
+const attrElementExpressions = 11
+
 // counter returns how many packets the expression has counted, or the given number if it
 // is another expression.
 func (d *decoder) counter(b []byte, packets uint64) uint64 {

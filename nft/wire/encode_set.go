@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
@@ -22,8 +23,35 @@ func (e *encoder) addSet(o nft.AddSet) {
 	case l.Content == nft.ContentNumber:
 		e.Data(unix.NFTA_SET_USERDATA, tlv(udataDataOrder, native(hostOrder)))
 	}
+	e.setExpressions(o.Set)
 	e.CloseMessage()
 }
+
+// setExpressions declares the expressions that each element of a set has.
+func (e *encoder) setExpressions(id nft.SetID) {
+	l := id.Layout()
+	if !l.Counters {
+		return
+	}
+	list := []expr.Any{&expr.Counter{}}
+	if l.Rate > 0 {
+		list = []expr.Any{
+			&expr.Limit{Type: expr.LimitTypePkts, Unit: expr.LimitTimeSecond, Rate: uint64(l.Rate), Burst: l.Burst}, &expr.Counter{},
+		}
+	}
+	at := e.OpenNested(attrSetExpressions)
+	for _, x := range list {
+		b, err := marshal(id.Family, x)
+		if err != nil {
+			e.errs = append(e.errs, err)
+		}
+		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
+	}
+	e.Close(at)
+}
+
+// attrSetExpressions is NFTA_SET_EXPRESSIONS.
+const attrSetExpressions = 18
 
 // shape declares types, flags and size of a set.
 func (e *encoder) shape(s nft.SetShape) {

@@ -13,6 +13,7 @@ var options = map[string]string{
 	"ct":      "CONFIG_NFT_CT",
 	"fib":     "CONFIG_NFT_FIB",
 	"hash":    "CONFIG_NFT_HASH",
+	"limit":   "CONFIG_NFT_LIMIT",
 	"masq":    "CONFIG_NFT_MASQ",
 	"nat":     "CONFIG_NFT_NAT",
 	"numgen":  "CONFIG_NFT_NUMGEN",

@@ -64,7 +64,7 @@ func (w *ruleWriter) meta(e *expr.Meta) {
 
 var ctFields = map[expr.CtKey]field{
 	unix.NFT_CT_STATE:     {"state", formState, 4},
-	unix.NFT_CT_DIRECTION: {"direction", formNumber, 1},
+	unix.NFT_CT_DIRECTION: {"direction", formDirection, 1},
 	unix.NFT_CT_STATUS:    {"status", formStatus, 4},
 	unix.NFT_CT_MARK:      {"mark", formMark, 4},
 	unix.NFT_CT_HELPER:    {"helper", formName, 16},

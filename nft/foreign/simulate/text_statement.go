@@ -25,6 +25,9 @@ func (w *ruleWriter) cmp(e *expr.Cmp) {
 	op := operator(e.Op)
 	equal := e.Op == expr.CmpOpEq
 	if v.mask == nil {
+		if equal && v.form == formTCPFlags {
+			op = "== "
+		}
 		w.write(v.String() + " " + op + v.form.text(e.Data))
 		if v.protocol && equal {
 			w.protocol, w.protocolAt = v.form.text(e.Data), len(w.words)

@@ -30,6 +30,7 @@ const (
 	formLabel // of a connection
 	formRoute // type of an address
 	formTCPFlags
+	formDirection // of a connection
 )
 
 // tcpFlagNames are the flags of a TCP header, from the least significant one.
@@ -50,6 +51,8 @@ func (k form) text(b []byte) string {
 		return strconv.FormatUint(uint64(n), 10)
 	case k == formPriority && isNative && n == 0:
 		return "none"
+	case k == formDirection && len(b) == 1:
+		return [...]string{"original", "reply"}[b[0]&1]
 	case k == formName:
 		return strconv.Quote(nameText(b))
 	case k == formProtocol && len(b) == 1:

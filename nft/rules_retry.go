@@ -1,0 +1,167 @@
+package nft
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// A reset that replies to the first packet of a connection is dropped if the Service retries
+// ([model.Pool].RetryRefused). It has closed the entry of connection tracking, so when the client,
+// which did not see it, sends its packet again, the kernel forgets the entry (tcp_packet), and the
+// packet is translated anew.
+//
+//	set refusals   10.96.0.10 . tcp . 80 limit rate 500/second burst 1000 packets counter
+//	set retrying   192.0.2.7 . 40312 . 10.96.0.10 . 80 . f000:0 expires 29s
+//	set retried    10.96.0.10 . tcp . 80 counter
+//
+// An element of retrying is a retry of a connection, by its number; nft cannot count otherwise
+// without a look-up counting, too. The key of a node port has address zero: with a mask of zero,
+// one set serves both kinds of frontends.
+
+const (
+	// MaxRetries is how often a connection is retried within RetryTime.
+	MaxRetries = 3
+	RetryTime  = 30 * time.Second
+	// MaxRetrying is how many retries are recorded in each family. A frontend can have a sixteenth:
+	// retryRate a second, and retryBurst.
+	MaxRetrying = 1 << 18
+	retryRate   = 500
+	retryBurst  = 1000
+	// retryDone is the priority of a packet to drop.
+	retryDone = numberMark | (MaxRetries + 1)
+)
+
+// refusalRule sends resets that reply to a first packet to the rules that drop them. A later reset of
+// a connection does not acknowledge anything (RFC 9293, 3.10.7). Established connections are assured.
+func refusalRule(f model.Family) Rule {
+	const flagsAt, resetAndAck = 13, 1<<2 | 1<<4
+	return Rule{
+		notAssured(), translated(),
+		{Text: "ct direction reply", Expressions: []any{
+			&expr.Ct{Key: expr.CtKeyDIRECTION, Register: regValue},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{1}},
+		}},
+		{Text: fmt.Sprintf("tcp flags == %#x", resetAndAck), Expressions: append(protocolIs(model.TCP).Expressions,
+			&expr.Payload{DestRegister: regValue, Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: flagsAt, Len: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{resetAndAck}},
+		)},
+		jump(ChainID{Family: f, Kind: ChainRetry}),
+	}
+}
+
+// retryRules drop the packet if its connection can be retried, which its priority says from rule to
+// rule. A client with session affinity forgets the endpoint: the packet becomes one of the client for
+// that.
+func retryRules(f model.Family, has func(SetID) bool) []Rule {
+	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
+	tcp, nodeAddr := connectionIs(model.TCP), originalIn(set(SetNodeIPs))
+	rules := []Rule{
+		{tcp, in(set(SetRefusals)), setPriority(numberMark)},
+		{priorityIsNot(numberMark), tcp, nodeAddr, inNodePorts(set(SetRefusals)), setPriority(numberMark)},
+		{priorityIsNot(numberMark), back()},
+	}
+	for n := range uint32(MaxRetries) {
+		rules = append(rules, Rule{tcp, in(set(SetRetrying)), setPriority(numberMark | (n + 1))})
+	}
+	rules = append(rules,
+		Rule{
+			priorityIsNot(numberMark | MaxRetries), tcp,
+			changeSet(set(SetRetrying), "add", "", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD}), setPriority(retryDone),
+		},
+		Rule{priorityIsNot(retryDone), setPriority(0), back()},
+		Rule{tcp, in(set(SetRetried))},
+		Rule{tcp, nodeAddr, inNodePorts(set(SetRetried))},
+	)
+	var forgets []Rule
+	for _, local := range [...]bool{false, true} {
+		if id := (SetID{Family: f, Kind: SetAffinity, Local: local}); has(id) {
+			forgets = append(forgets, Rule{withPorts(), forget(id)})
+		}
+	}
+	if len(forgets) > 0 {
+		rules = append(append(rules, reverseRules(f)...), forgets...)
+	}
+	return append(rules, Rule{drop()})
+}
+
+// retryAtRandom picks any endpoint for a connection that was refused.
+func retryAtRandom(id ChainID, choices []ChainID) Rule {
+	return Rule{
+		setPriority(numberMark), connectionIs(model.TCP), in(SetID{Family: id.Family, Kind: SetRetrying}),
+		pickOne(&families[id.Family], pick{count: id.N}, choices),
+	}
+}
+
+// reverseRules make a reset a packet of its client to the ClusterIP, which is the key of affinity maps.
+func reverseRules(f model.Family) []Rule {
+	fam := &families[f]
+	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
+	source := fam.writeDestination()
+	source.Offset = fam.saddr
+	nodeAddr := originalIn(set(SetNodeIPs))
+	return []Rule{
+		{{
+			Text:        fmt.Sprintf("%[1]s saddr set ct original %[1]s saddr", fam.name),
+			Expressions: append(FieldOriginalSource.load(fam, regValue, pick{}), source),
+		}},
+		restorePort(model.TCP),
+		restoreAddr(fam),
+		{setDestination(set(SetServiceIPs))},
+		{nodeAddr, setDestination(set(SetNodePortServiceIPs))},
+		{nodeAddr, setPort(set(SetNodePortServicePorts), model.TCP)},
+	}
+}
+
+// connectionIs matches packets of connections of a protocol, and ICMP errors about them.
+func connectionIs(p model.Protocol) Statement {
+	return Statement{Text: "ct protocol " + p.String(), Expressions: []any{
+		&expr.Ct{Key: expr.CtKeyPROTOCOL, Register: regValue},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(p)}},
+	}}
+}
+
+// originalIn matches packets whose connection had its destination in a set of addresses.
+func originalIn(id SetID) Statement {
+	fam := id.family()
+	return Statement{
+		Text: FieldOriginalDestination.text(fam) + " @" + id.Name(),
+		sets: []SetID{id},
+		Expressions: append(FieldOriginalDestination.load(fam, regKey, pick{}),
+			&expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
+	}
+}
+
+// inNodePorts is [in] for a set that has node ports with address zero.
+func inNodePorts(id SetID) Statement {
+	s, fam := in(id), id.family()
+	addr := FieldOriginalDestination.text(fam)
+	s.Text = strings.Replace(s.Text, addr, addr+" & "+fam.zero().String(), 1)
+	s.Expressions = slices.Insert(s.Expressions, 1, any(maskTo(fam, regKey, 0)))
+	return s
+}
+
+// setPriority changes the packet's priority, which was zero with few exceptions.
+func setPriority(n uint32) Statement {
+	text := "none"
+	if n > 0 {
+		text = ClassID(n)
+	}
+	return Statement{
+		Text:        "meta priority set " + text,
+		Expressions: []any{&expr.Immediate{Register: regValue, Data: native(n)}, writePriority()},
+	}
+}
+
+func priorityIsNot(n uint32) Statement {
+	return Statement{Text: "meta priority != " + ClassID(n), Expressions: []any{
+		&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: regValue},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(n)},
+	}}
+}
