@@ -17,7 +17,7 @@
 // If a frontend was removed or has no endpoint, all its entries are stale; the sender's next
 // packet is then rejected. TCP and SCTP entries are only stale, unless TCP should end, if no
 // endpoint could reply: the flow began at a load balancer's address before the rules existed. Those
-// without a reply are also stale if the Service holds connections ([model.Pool].Hold) and their
+// without a reply are also stale if the Service holds connections, or retries them, and their
 // endpoint does not serve: the client's next packet reaches another one, or waits.
 // Other entries are not touched: neither entries of the same port at an address that is not ours,
 // nor flows from a service address. A stale entry is deleted a second after the change, when replies to

@@ -24,7 +24,7 @@ type tracker struct {
 // A frontend has the endpoints that its flows may use, sorted.
 type frontend struct {
 	endpoints []netip.AddrPort
-	// unreplied means that flows of any protocol end if they have no reply: the Service holds, and the
+	// unreplied means that flows of any protocol end if they have no reply: the Service holds or retries, and the
 	// client's next packet gets another endpoint, or waits for one.
 	unreplied bool
 	// serves means that new flows are translated.
@@ -52,7 +52,7 @@ func (s *tracker) apply(t sync.Committed) {
 		if !s.tracks(f) {
 			return now, false
 		}
-		now = frontend{f.Pool.FlowEndpoints, f.Pool.Hold > 0, f.Verdict == model.VerdictBalance}
+		now = frontend{f.Pool.FlowEndpoints, f.Pool.Hold > 0 || f.Pool.RetryRefused, f.Verdict == model.VerdictBalance}
 		// A packet between the hooks, when the first endpoint was added, was not translated. At a
 		// ClusterIP it was rejected.
 		gained := now.serves && !before.serves && !f.IsClusterIP()
@@ -99,7 +99,7 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 // first packet again, the kernel does not translate it.
 func (s *tracker) tracks(f *model.Frontend) bool {
 	return s.ends(f.Match.Protocol) || f.Kind == model.KindExternalIP || f.Kind == model.KindLoadBalancerIP ||
-		f.Pool.Hold > 0
+		f.Pool.Hold > 0 || f.Pool.RetryRefused
 }
 
 func (s *tracker) ends(p model.Protocol) bool { return slices.Contains(s.protocols, p) }

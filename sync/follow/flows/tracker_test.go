@@ -164,14 +164,20 @@ func TestFlowsOfWhatTheKernelStillHadEnd(t *testing.T) {
 	})
 }
 
-// TestUnrepliedFlowsOfHeldServicesAreDeleted has a Service that holds and another one, which lose an
-// endpoint.
+// TestUnrepliedFlowsOfHeldServicesAreDeleted has a Service that holds, or retries, and another one,
+// which lose an endpoint.
 func TestUnrepliedFlowsOfHeldServicesAreDeleted(t *testing.T) {
-	for _, p := range []string{"tcp", "sctp"} {
+	for _, c := range []struct {
+		p       string
+		retries bool
+	}{{"tcp", false}, {"sctp", false}, {"tcp", true}} {
+		p := c.p
 		run(t, flows.Config{}, func(r *rig) {
 			frontend := func(hold time.Duration, line string) model.Frontend {
 				f := r.frontend(line)
-				f.Pool.Hold = hold
+				if f.Pool.RetryRefused = c.retries && hold > 0; !c.retries {
+					f.Pool.Hold = hold
+				}
 				return f
 			}
 			commit := func(full bool, endpoints string) {
