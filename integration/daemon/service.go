@@ -58,6 +58,8 @@ type Service struct {
 	Scheduler string // the annotation; none if empty
 	// Hold is how long connections wait for an endpoint; 0 means that they do not.
 	Hold time.Duration
+	// RetryRefused retries connections that an endpoint refuses.
+	RetryRefused bool
 	// LocalInside and LocalOutside set internalTrafficPolicy and externalTrafficPolicy
 	// to Local.
 	LocalInside, LocalOutside bool
@@ -137,6 +139,9 @@ func (s Service) object() *corev1.Service {
 	}
 	if s.Hold != 0 {
 		out.Annotations["kube-vmap.io/hold"] = s.Hold.String()
+	}
+	if s.RetryRefused {
+		out.Annotations["kube-vmap.io/retry-refused"] = "true"
 	}
 	s.setAddresses(out)
 	s.setPolicies(&out.Spec)
