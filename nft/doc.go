@@ -95,8 +95,8 @@
 //	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
 //	held                     daddr . proto . dport                         by packets: frontends that held connections
 //	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
-//	refusals                 original daddr . original proto . original dport  frontends that retry; counts refusals
-//	retried                  original daddr . original proto . original dport  the same; counts what was retried
+//	refusals                 original daddr . proto . original dport        frontends that retry; counts refusals
+//	retried                  original daddr . proto . original dport        the same; counts what was retried
 //	retrying                 original saddr . original sport . original daddr . original dport . number  by packets: retries
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/nftables/expr"
+
 	"kube-vmap/model"
 )
 
@@ -50,8 +52,7 @@ const (
 	FieldOriginalPort
 	FieldOriginalSource // the client before translation, and its port
 	FieldOriginalSourcePort
-	FieldOriginalProtocol // of the connection that an ICMP error is about, too
-	FieldNumber           // the packet's priority, which has the number of an endpoint (numbers.go)
+	FieldNumber // the packet's priority, which has the number of an endpoint (numbers.go)
 	fields
 )
 
@@ -60,7 +61,7 @@ func (f Field) Len(family model.Family) uint32 {
 	switch f {
 	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination, FieldOriginalSource:
 		return families[family].addrLen
-	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort, FieldOriginalSourcePort, FieldOriginalProtocol, FieldNumber:
+	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort, FieldOriginalSourcePort, FieldNumber:
 		return 4
 	}
 	panic(f.unknown())
@@ -71,7 +72,7 @@ func (f Field) unknown() string { return fmt.Sprintf("nft: unknown field %d of a
 
 func (f Field) datatype(fam *family) datatype {
 	switch f {
-	case FieldProtocol, FieldOriginalProtocol:
+	case FieldProtocol:
 		return typeProto
 	case FieldPort, FieldOriginalPort, FieldOriginalSourcePort:
 		return typeService
@@ -107,8 +108,6 @@ func (f Field) text(fam *family) string {
 		return "ct original " + fam.name + " saddr"
 	case FieldOriginalSourcePort:
 		return "ct original proto-src"
-	case FieldOriginalProtocol:
-		return "ct protocol"
 	case FieldPick: // the number differs from rule to rule, see lookup
 		return "numgen random mod 65536"
 	case FieldNumber:
@@ -149,10 +148,9 @@ type Layout struct {
 	// that adds them, or else by the set.
 	timeout bool
 	expires time.Duration
-	// Counters count look-ups of each element. A Rate is how many a second match, and a Burst more
-	// than these.
-	Counters    bool
-	Rate, Burst uint32
+	// Expressions are run by each look-up of an element.
+	Expressions []expr.Any
+	expressions string // their text
 }
 
 // Expires is the timeout of elements that are added without one; zero means that they do

@@ -13,9 +13,8 @@ import (
 )
 
 // A reset that replies to the first packet of a connection is dropped if the Service retries
-// ([model.Pool].RetryRefused). It has closed the entry of connection tracking, so when the client,
-// which did not see it, sends its packet again, the kernel forgets the entry (tcp_packet), and the
-// packet is translated anew.
+// ([model.Pool].RetryRefused). It has ended the entry of connection tracking (nf_conntrack_tcp_packet),
+// so when the client, which did not see it, sends its packet again, that is translated anew.
 //
 //	set refusals   10.96.0.10 . tcp . 80 limit rate 500/second burst 1000 packets counter
 //	set retrying   192.0.2.7 . 40312 . 10.96.0.10 . 80 . f000:0 expires 29s
@@ -29,14 +28,14 @@ const (
 	// MaxRetries is how often a connection is retried within RetryTime.
 	MaxRetries = 3
 	RetryTime  = 30 * time.Second
-	// MaxRetrying is how many retries are recorded in each family. A frontend can have a sixteenth:
-	// retryRate a second, and retryBurst.
+	// MaxRetrying is how many retries are recorded in each family.
 	MaxRetrying = 1 << 18
-	retryRate   = 500
-	retryBurst  = 1000
 	// retryDone is the priority of a packet to drop.
 	retryDone = numberMark | (MaxRetries + 1)
 )
+
+// retryLimit is for the refusals of a frontend, which can have a sixteenth of MaxRetrying.
+var retryLimit = &expr.Limit{Type: expr.LimitTypePkts, Unit: expr.LimitTimeSecond, Rate: 500, Burst: 1000}
 
 // refusalRule sends resets that reply to a first packet to the rules that drop them. A later reset of
 // a connection does not acknowledge anything (RFC 9293, 3.10.7). Established connections are assured.
@@ -61,7 +60,7 @@ func refusalRule(f model.Family) Rule {
 // that.
 func retryRules(f model.Family, has func(SetID) bool) []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
-	tcp, nodeAddr := connectionIs(model.TCP), originalIn(set(SetNodeIPs))
+	tcp, nodeAddr := protocolIs(model.TCP), originalIn(set(SetNodeIPs))
 	rules := []Rule{
 		{tcp, in(set(SetRefusals)), setPriority(numberMark)},
 		{priorityIsNot(numberMark), tcp, nodeAddr, inNodePorts(set(SetRefusals)), setPriority(numberMark)},
@@ -86,7 +85,7 @@ func retryRules(f model.Family, has func(SetID) bool) []Rule {
 		}
 	}
 	if len(forgets) > 0 {
-		rules = append(append(rules, reverseRules(f)...), forgets...)
+		rules = append(append(rules, reverseRules(f, nodeAddr)...), forgets...)
 	}
 	return append(rules, Rule{drop()})
 }
@@ -94,37 +93,25 @@ func retryRules(f model.Family, has func(SetID) bool) []Rule {
 // retryAtRandom picks any endpoint for a connection that was refused.
 func retryAtRandom(id ChainID, choices []ChainID) Rule {
 	return Rule{
-		setPriority(numberMark), connectionIs(model.TCP), in(SetID{Family: id.Family, Kind: SetRetrying}),
+		setPriority(numberMark), protocolIs(model.TCP), in(SetID{Family: id.Family, Kind: SetRetrying}),
 		pickOne(&families[id.Family], pick{count: id.N}, choices),
 	}
 }
 
 // reverseRules make a reset a packet of its client to the ClusterIP, which is the key of affinity maps.
-func reverseRules(f model.Family) []Rule {
+func reverseRules(f model.Family, nodeAddr Statement) []Rule {
 	fam := &families[f]
-	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
 	source := fam.writeDestination()
 	source.Offset = fam.saddr
-	nodeAddr := originalIn(set(SetNodeIPs))
-	return []Rule{
-		{{
-			Text:        fmt.Sprintf("%[1]s saddr set ct original %[1]s saddr", fam.name),
-			Expressions: append(FieldOriginalSource.load(fam, regValue, pick{}), source),
-		}},
-		restorePort(model.TCP),
-		restoreAddr(fam),
-		{setDestination(set(SetServiceIPs))},
-		{nodeAddr, setDestination(set(SetNodePortServiceIPs))},
-		{nodeAddr, setPort(set(SetNodePortServicePorts), model.TCP)},
+	rules := append([]Rule{{{
+		Text:        fmt.Sprintf("%[1]s saddr set ct original %[1]s saddr", fam.name),
+		Expressions: append(FieldOriginalSource.load(fam, regValue, pick{}), source),
+	}}}, restoreRules(fam)...)
+	rules = append(rules, ChainID{Family: f}.rewriteRules()...)
+	for _, r := range (ChainID{Family: f, NodePort: true}).rewriteRules() {
+		rules = append(rules, append(Rule{nodeAddr}, r...))
 	}
-}
-
-// connectionIs matches packets of connections of a protocol, and ICMP errors about them.
-func connectionIs(p model.Protocol) Statement {
-	return Statement{Text: "ct protocol " + p.String(), Expressions: []any{
-		&expr.Ct{Key: expr.CtKeyPROTOCOL, Register: regValue},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(p)}},
-	}}
+	return rules
 }
 
 // originalIn matches packets whose connection had its destination in a set of addresses.

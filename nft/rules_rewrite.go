@@ -82,23 +82,16 @@ const tcpChecksumAt = 16
 // restoreRules make the original destination that connection tracking recorded the packet's
 // destination again.
 func restoreRules(fam *family) []Rule {
+	original := func(key expr.CtKey) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
 	rules := []Rule{restorePriority()}
 	for _, p := range model.Protocols {
-		rules = append(rules, restorePort(p))
+		rules = append(rules, Rule{{
+			Text:        fmt.Sprintf("%s dport set ct original proto-dst", p),
+			Expressions: append(protocolIs(p).Expressions, original(expr.CtKeyPROTODST), writePort(p)),
+		}})
 	}
-	return append(rules, restoreAddr(fam))
-}
-
-func restorePort(p model.Protocol) Rule {
-	return Rule{{
-		Text:        fmt.Sprintf("%s dport set ct original proto-dst", p),
-		Expressions: append(protocolIs(p).Expressions, &expr.Ct{Key: expr.CtKeyPROTODST, Register: regValue}, writePort(p)),
-	}}
-}
-
-func restoreAddr(fam *family) Rule {
-	return Rule{{
+	return append(rules, Rule{{
 		Text:        fmt.Sprintf("%[1]s daddr set ct original %[1]s daddr", fam.name),
-		Expressions: []any{&expr.Ct{Key: fam.ctDestination, Register: regValue}, fam.writeDestination()},
-	}}
+		Expressions: []any{original(fam.ctDestination), fam.writeDestination()},
+	}})
 }

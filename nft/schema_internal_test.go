@@ -32,7 +32,6 @@ func TestSchemaIsDocumented(t *testing.T) {
 		FieldSource: "saddr", FieldDestination: "daddr", FieldProtocol: "proto", FieldPort: "dport", FieldPick: "pick",
 		FieldClient: "client", FieldOriginalDestination: "original daddr", FieldOriginalPort: "original dport",
 		FieldNumber: "number", FieldOriginalSource: "original saddr", FieldOriginalSourcePort: "original sport",
-		FieldOriginalProtocol: "original proto",
 	}
 	content := map[Content]string{
 		ContentVerdict: " : verdict", ContentEndpoint: " : address . port", ContentAddress: " : address",

@@ -1,9 +1,11 @@
 package nft
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -63,8 +65,6 @@ var (
 	clientAndFrontend = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
 	// originalKey is a frontend before translation.
 	originalKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort}
-	// refusalKey is originalKey for ICMP errors, too.
-	refusalKey = []Field{FieldOriginalDestination, FieldOriginalProtocol, FieldOriginalPort}
 	// retryKey is a connection of TCP before translation, and a number.
 	retryKey = []Field{
 		FieldOriginalSource, FieldOriginalSourcePort, FieldOriginalDestination, FieldOriginalPort, FieldNumber,
@@ -110,8 +110,11 @@ var setSchema = [setKinds]struct {
 	SetHeld:    {"held", Layout{Key: frontendKey, limit: MaxHeld, timeout: true, expires: HeldTime}},
 	SetWaiting: {"waiting", Layout{Key: clientAndFrontend, limit: MaxHeld, timeout: true, expires: WaitingTime}},
 
-	SetRefusals: {"refusals", Layout{Key: refusalKey, Counters: true, Rate: retryRate, Burst: retryBurst}},
-	SetRetried:  {"retried", Layout{Key: refusalKey, Counters: true}},
+	SetRefusals: {"refusals", Layout{
+		Key: originalKey, Expressions: []expr.Any{retryLimit, &expr.Counter{}},
+		expressions: fmt.Sprintf("limit rate %d/second burst %d packets counter", retryLimit.Rate, retryLimit.Burst),
+	}},
+	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
 	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: RetryTime}},
 
 	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
@@ -212,7 +215,7 @@ func (id SetID) Shape(size uint32) SetShape {
 	if l.timeout {
 		s.Flags |= unix.NFT_SET_TIMEOUT
 	}
-	if l.Counters {
+	if l.Expressions != nil {
 		s.Flags |= setHasExpressions
 	}
 	if l.Content != ContentNone {

@@ -21,7 +21,6 @@ var knownTypes = map[Field][len(model.Families)]nftables.SetDatatype{
 	FieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
 	FieldOriginalSource:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 	FieldOriginalSourcePort:  {nftables.TypeInetService, nftables.TypeInetService},
-	FieldOriginalProtocol:    {nftables.TypeInetProto, nftables.TypeInetProto},
 	FieldNumber:              {nftables.TypeClassID, nftables.TypeClassID},
 }
 

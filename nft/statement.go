@@ -226,8 +226,6 @@ func (f Field) load(fam *family, reg uint32, d pick) []any {
 		return []any{&expr.Ct{Key: fam.ctSource, Register: reg}}
 	case FieldOriginalSourcePort:
 		return []any{&expr.Ct{Key: expr.CtKeyPROTOSRC, Register: reg}}
-	case FieldOriginalProtocol:
-		return []any{&expr.Ct{Key: expr.CtKeyPROTOCOL, Register: reg}}
 	case FieldPick: // the last field of its keys: the registers after it are free
 		return d.expression(fam, reg, reg+1)
 	case FieldNumber:

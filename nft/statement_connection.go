@@ -3,7 +3,6 @@ package nft
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -31,27 +30,23 @@ func ctState(name string, bit uint32) Statement {
 }
 
 // translated matches connections whose destination was translated.
-func translated() Statement { return ctStatus("dnat", ctStatusDstNAT) }
+func translated() Statement { return ctStatus("dnat", ctStatusDstNAT, expr.CmpOpNeq) }
 
 // confirmed matches connections that a packet has opened before this one.
-func confirmed() Statement { return ctStatus("confirmed", ctStatusConfirmed) }
-
-func ctStatus(name string, bit uint32) Statement {
-	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	return Statement{Text: "ct status " + name, Expressions: append([]any{load}, anyBit(bit)...)}
-}
+func confirmed() Statement { return ctStatus("confirmed", ctStatusConfirmed, expr.CmpOpNeq) }
 
 // notTranslated matches connections whose destination was not translated.
-func notTranslated() Statement { return ctStatus("dnat", ctStatusDstNAT).not() }
+func notTranslated() Statement { return ctStatus("! dnat", ctStatusDstNAT, expr.CmpOpEq) }
 
 // notAssured matches connections that are not established.
-func notAssured() Statement { return ctStatus("assured", ctStatusAssured).not() }
+func notAssured() Statement { return ctStatus("! assured", ctStatusAssured, expr.CmpOpEq) }
 
-// not matches a status without the bit.
-func (s Statement) not() Statement {
-	s.Text = strings.Replace(s.Text, "status ", "status ! ", 1)
-	s.Expressions[2] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
-	return s
+// ctStatus compares a bit of the status with zero.
+func ctStatus(text string, bit uint32, op expr.CmpOp) Statement {
+	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
+	bits := anyBit(bit)
+	bits[1] = &expr.Cmp{Op: op, Register: regValue, Data: native(0)}
+	return Statement{Text: "ct status " + text, Expressions: append([]any{load}, bits...)}
 }
 
 // labelBytes is the length of a connection's label (NF_CT_LABELS_MAX_SIZE).

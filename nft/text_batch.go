@@ -99,10 +99,8 @@ func (id SetID) declaration(size uint32) []string {
 		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic,timeout"}
 	case l.dynamic():
 		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic"}
-	case l.Rate > 0:
-		return []string{line, fmt.Sprintf("size %d", size), fmt.Sprintf("limit rate %d/second burst %d packets counter", l.Rate, l.Burst)}
-	case l.Counters:
-		return []string{line, fmt.Sprintf("size %d", size), "counter"}
+	case l.Expressions != nil:
+		return []string{line, fmt.Sprintf("size %d", size), l.expressions}
 	}
 	return []string{line, fmt.Sprintf("size %d", size)}
 }
@@ -165,7 +163,7 @@ func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 		}
 	case FieldClient:
 		s.WriteString(k.SourcePrefix().Addr().String())
-	case FieldProtocol, FieldOriginalProtocol:
+	case FieldProtocol:
 		s.WriteString(k.Protocol.String())
 	case FieldPort, FieldOriginalPort:
 		fmt.Fprintf(s, "%d", k.Port)

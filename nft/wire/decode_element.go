@@ -101,7 +101,7 @@ func (d *decoder) key(id nft.SetID, k *nft.Key, b []byte) {
 		case nft.FieldClient:
 			a, _ := netip.AddrFromSlice(part)
 			k.Source = unique.Make(netip.PrefixFrom(a, id.SourceBits()))
-		case nft.FieldProtocol, nft.FieldOriginalProtocol:
+		case nft.FieldProtocol:
 			k.Protocol = model.Protocol(part[0])
 		case nft.FieldPort, nft.FieldOriginalPort:
 			k.Port = binary.BigEndian.Uint16(part)

@@ -112,7 +112,7 @@ func (e *encoder) key(l *nft.Layout, k *nft.Key) {
 		switch f {
 		case nft.FieldSource, nft.FieldDestination, nft.FieldOriginalDestination:
 			e.address(k.Addr)
-		case nft.FieldProtocol, nft.FieldOriginalProtocol:
+		case nft.FieldProtocol:
 			e.Bytes = append(e.Bytes, byte(k.Protocol), 0, 0, 0)
 		case nft.FieldPort, nft.FieldOriginalPort:
 			e.port(k.Port)

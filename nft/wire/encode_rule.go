@@ -39,12 +39,17 @@ func (e *encoder) statement(f model.Family, s *nft.Statement) {
 			own.SetID = e.setID
 			x = &own
 		}
-		b, err := marshal(f, x)
-		if err != nil {
-			e.errs = append(e.errs, fmt.Errorf("%s: %w", s.Text, err))
-		}
-		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
+		e.expression(f, x, s.Text)
 	}
+}
+
+// expression appends one expression of a list.
+func (e *encoder) expression(f model.Family, x any, of string) {
+	b, err := marshal(f, x)
+	if err != nil {
+		e.errs = append(e.errs, fmt.Errorf("%s: %w", of, err))
+	}
+	e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
 }
 
 func marshal(f model.Family, x any) ([]byte, error) {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
@@ -23,31 +22,14 @@ func (e *encoder) addSet(o nft.AddSet) {
 	case l.Content == nft.ContentNumber:
 		e.Data(unix.NFTA_SET_USERDATA, tlv(udataDataOrder, native(hostOrder)))
 	}
-	e.setExpressions(o.Set)
+	if list := o.Set.Layout().Expressions; list != nil {
+		at := e.OpenNested(attrSetExpressions)
+		for _, x := range list {
+			e.expression(o.Set.Family, x, o.Set.Name())
+		}
+		e.Close(at)
+	}
 	e.CloseMessage()
-}
-
-// setExpressions declares the expressions that each element of a set has.
-func (e *encoder) setExpressions(id nft.SetID) {
-	l := id.Layout()
-	if !l.Counters {
-		return
-	}
-	list := []expr.Any{&expr.Counter{}}
-	if l.Rate > 0 {
-		list = []expr.Any{
-			&expr.Limit{Type: expr.LimitTypePkts, Unit: expr.LimitTimeSecond, Rate: uint64(l.Rate), Burst: l.Burst}, &expr.Counter{},
-		}
-	}
-	at := e.OpenNested(attrSetExpressions)
-	for _, x := range list {
-		b, err := marshal(id.Family, x)
-		if err != nil {
-			e.errs = append(e.errs, err)
-		}
-		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
-	}
-	e.Close(at)
 }
 
 // attrSetExpressions is NFTA_SET_EXPRESSIONS.
