@@ -49,8 +49,8 @@ func AddUncounted(f model.Family, list []model.Match) AddElements {
 // A RefusalCount is how often endpoints refused connections to a frontend that retries, and how many of
 // these refusals were retried.
 type RefusalCount struct {
-	Match            model.Match
-	Refused, Retried uint64
+	Match             model.Match
+	Refusals, Retried uint64
 }
 
 // A Client is a client that a set records, such as an affinity map.

@@ -63,7 +63,7 @@ func (s *scene) counts() (refused, retried uint64) {
 			s.Fatal(err)
 		}
 		for _, c := range all {
-			refused, retried = refused+c.Refused, retried+c.Retried
+			refused, retried = refused+c.Refusals, retried+c.Retried
 		}
 	}
 	return refused, retried

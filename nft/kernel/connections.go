@@ -33,13 +33,14 @@ func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err er
 func (k *Kernel) Refusals(f model.Family) ([]nft.RefusalCount, error) {
 	all := map[model.Match]nft.RefusalCount{}
 	for _, kind := range [...]nft.SetKind{nft.SetRefusals, nft.SetRetried} {
-		err := k.dumpSet(nft.SetID{Family: f, Kind: kind}, func(m netlink.Message) error {
-			return wire.DecodeRefusals(nft.SetID{Family: f, Kind: kind}, m.Data, func(m model.Match, n uint64) {
+		id := nft.SetID{Family: f, Kind: kind}
+		err := k.dumpSet(id, func(m netlink.Message) error {
+			return wire.DecodeRefusals(id, m.Data, func(m model.Match, n uint64) {
 				c := all[m]
 				if c.Match = m; kind == nft.SetRefusals {
-					c.Refused = n
+					c.Refusals = n
 				} else {
-					c.Retried = n
+					c.Retried = min(n, c.Refusals) // it was read later
 				}
 				all[m] = c
 			})

@@ -113,7 +113,11 @@ func DecodeRefusals(id nft.SetID, data []byte, each func(model.Match, uint64)) e
 			}
 		}
 		if el, ok := d.element(id, element); ok {
-			each(nft.Matches(id.Family, []nft.Element{el})[0], packets)
+			m := nft.Matches(id.Family, []nft.Element{el})[0]
+			if m.Addr.IsUnspecified() { // a node port
+				m.Addr = netip.Addr{}
+			}
+			each(m, packets)
 		}
 	}
 	if err := d.Err(); err != nil {

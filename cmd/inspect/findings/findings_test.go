@@ -304,6 +304,13 @@ func TestFindings(t *testing.T) {
 			func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Refused = 2 }) },
 			[]want{{problem, "Refuses", "spec.ports[].targetPort", "1 of 3 endpoints answers with a reset, 12 times within the observation: no program listens on port 8080 there"}},
 		},
+		"refusals that are retried": {
+			func(w *world) {
+				w.change = each(0, func(e *nodestatus.Endpoint) { e.Refused = 2 })
+				w.service.RetryRefused, w.ports = true, []model.Protocol{model.TCP}
+			},
+			[]want{{problem, "Refuses", "spec.ports[].targetPort", "4 times within the observation, and connections are retried: no program"}},
+		},
 		"silence": {func(w *world) { w.change = each(0, func(e *nodestatus.Endpoint) { e.Unanswered = 1 }) }, []want{
 			{problem, "Silent", "", "1 of 3 endpoints does not answer, 4 connections waiting"}, {notice, "Silent", "spec.ports[].targetPort", "or the protocol has no answers"},
 		}},

@@ -218,7 +218,11 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 	}
 	add(notice, nodestatus.ReasonFallback, "", nodestatus.FieldDeletion, local)
 	add(notice, nodestatus.ReasonPublishedEarly, "", field, early)
-	add(problem, nodestatus.ReasonRefuses, "", nodestatus.FieldTargetPort, refuses)
+	kind := ""
+	if p.RetryRefused {
+		kind = nodestatus.KindRetried
+	}
+	add(problem, nodestatus.ReasonRefuses, kind, nodestatus.FieldTargetPort, refuses)
 	if p.Protocol == "UDP" { // which may not need answers
 		add(notice, nodestatus.ReasonSilent, nodestatus.KindUDP, nodestatus.FieldTargetPort, silent)
 	} else {

@@ -108,6 +108,8 @@ type Port struct {
 	Scheduler string `json:"scheduler"`
 	// AffinitySeconds is the timeout of session affinity; zero means none.
 	AffinitySeconds int `json:"affinitySeconds,omitempty"`
+	// RetryRefused reports whether connections that an endpoint refuses are retried; daemon only.
+	RetryRefused bool `json:"retryRefused,omitempty"`
 	// Frontends are sorted: ClusterIP first, then by kind and address.
 	Frontends []Frontend `json:"frontends"`
 	// Rejected is why connections are refused: NoEndpoints, NotReady or Drained; daemon only.
@@ -201,6 +203,10 @@ type Traffic struct {
 	Active      int    `json:"active"`      // tracked by the kernel now
 	// FastPath is how many of the active ones take a flowtable, past the rules.
 	FastPath int `json:"fastPath,omitempty"`
+	// Retried counts refusals of endpoints that clients did not see, NotRetried others, where the Service
+	// retries.
+	Retried    uint64 `json:"retried,omitempty"`
+	NotRetried uint64 `json:"notRetried,omitempty"`
 	// Uncounted reports that Connections lack those to a frontend that is not counted now,
 	// because its namespace has more than its share of the counters. Its endpoints' resets
 	// are not known either.
@@ -212,6 +218,8 @@ func (t *Traffic) Add(more *Traffic) {
 	t.Connections += more.Connections
 	t.Active += more.Active
 	t.FastPath += more.FastPath
+	t.Retried += more.Retried
+	t.NotRetried += more.NotRetried
 	t.Uncounted = t.Uncounted || more.Uncounted
 }
 

@@ -92,6 +92,7 @@ var reasons = []reason{
 		"all endpoints of a port answer with a reset: nothing listens on the target port", func(s *sentence) string {
 			return s.of() + s.pick(" answers", " answer") + " with a reset" +
 				s.counted(", once within the observation", ", %d times within the observation") +
+				map[bool]string{true: ", and connections are retried"}[s.Kind == KindRetried] +
 				fmt.Sprintf(": no program listens on port %d there, or a network policy rejects", s.Number) + s.named()
 		}),
 	row(model.ProblemOpen, notice, "source ranges are of one family, and the other one is open",

@@ -68,6 +68,7 @@ const (
 	KindNoSelector   = "NoSelector"   // NoEndpoints, and the Service has no selector
 	KindSome         = "SomeLackPort" // NoPort, but not all
 	KindUDP          = "SilentUDP"
+	KindRetried      = "Retried"      // Refuses, and the connections are retried
 	KindAvoided      = "Avoided"      // EndpointUnresponsive, and it gets no new connections
 	LastEndpoint     = "LastEndpoint" // it gets some, as the last one
 	MaxPercent       = "MaxPercent"   // it gets some, as no more may be avoided

@@ -221,6 +221,8 @@ var columns = []column{
 	greatest("CONN/S", "rate", valueOf, rateText, isCounted),
 	greatest("ACTIVE", "active", func(r *Row) int { return r.Active }, nil, nil),
 	greatest("FAST-PATH", "fast-path", func(r *Row) int { return r.FastPath }, nil, hasFastPath),
+	greatest("RETRIED", "retried", func(r *Row) uint64 { return r.Retried }, nil, hasRefusals),
+	greatest("REFUSED", "refused", func(r *Row) uint64 { return r.NotRetried }, nil, hasRefusals),
 	greatest("CONNECTIONS", "connections", func(r *Row) uint64 { return r.Connections }, nil, isCounted),
 	greatest("ENDPOINTS", "endpoints", func(r *Row) int { return r.Endpoints.Used }, endpointText, ofServices),
 	greatest("STATUS", "status", func(r *Row) int { return rank(r.Severity) }, statusText, nil),
@@ -228,6 +230,7 @@ var columns = []column{
 
 func isCounted(t *Table) bool   { return t.counted }
 func hasFastPath(t *Table) bool { return t.fastPath }
+func hasRefusals(t *Table) bool { return t.summary.Retried+t.summary.NotRetried > 0 }
 func ofEndpoints(t *Table) bool { return t.endpoints }
 func ofServices(t *Table) bool  { return !t.endpoints }
 

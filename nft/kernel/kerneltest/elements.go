@@ -108,6 +108,16 @@ func (k *Kernel) Uncounted(f model.Family) ([]model.Match, error) {
 	return nft.Matches(f, s.list()), nil
 }
 
+// Refusals returns zeros for the frontends that retry: no endpoint of Connect refuses.
+func (k *Kernel) Refusals(f model.Family) (out []nft.RefusalCount, err error) {
+	if s := k.tables[f].sets[nft.SetID{Family: f, Kind: nft.SetRefusals}.Name()]; s != nil {
+		for _, m := range nft.Matches(f, s.list()) {
+			out = append(out, nft.RefusalCount{Match: m})
+		}
+	}
+	return out, nil
+}
+
 // Counters returns zeros: Connect counts without a limit.
 func (k *Kernel) Counters(model.Family) (totals [nft.Counters]uint64, err error) { return totals, nil }
 

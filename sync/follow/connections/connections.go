@@ -37,6 +37,7 @@
 package connections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,6 +61,7 @@ type Kernel interface {
 type Reader interface {
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 	Uncounted(model.Family) ([]model.Match, error)
+	Refusals(model.Family) ([]nft.RefusalCount, error)
 	Counters(model.Family) ([nft.Counters]uint64, error)
 }
 
@@ -215,7 +217,11 @@ func (c *Connections) readAll() {
 	c.tracker.urgent = false
 	c.forFamilies(func(f model.Family) error {
 		_, err := c.read(f)
-		return err
+		refusals, refusalsErr := c.Kernel.Refusals(f)
+		if refusalsErr == nil {
+			c.tracker.refusals[f] = refusals
+		}
+		return cmp.Or(err, refusalsErr)
 	})
 }
 

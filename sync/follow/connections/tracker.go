@@ -26,6 +26,9 @@ type PortTotal struct {
 	Port
 	Number      uint16 // of the port at the ClusterIP
 	Connections uint64
+	// Refusals are of endpoints, and Retried how many of these clients did not see, where the Service
+	// retries.
+	Refusals, Retried uint64
 	// Endpoints are those that serve now and had connections, sorted.
 	Endpoints []EndpointTotal
 }
@@ -58,7 +61,8 @@ type tracker struct {
 	ports     map[Port]*portCounts
 	last      [len(model.Families)]map[pair]uint64 // as of the last read
 	counters  [len(model.Families)]int
-	peaks     [2]int // of frontends and ports
+	refusals  [len(model.Families)][]nft.RefusalCount // as of the last read
+	peaks     [2]int                                  // of frontends and ports
 	// left are the frontends that a Service port has lost since the last read, whose elements are
 	// still its own. Reading is urgent once another Service port has one.
 	left   [len(model.Families)]map[model.Match]Port
@@ -195,6 +199,16 @@ func (s *tracker) totals() []PortTotal {
 		out = append(out, t)
 	}
 	slices.SortFunc(out, func(a, b PortTotal) int { return a.Compare(b.Port) })
+	for _, r := range slices.Concat(s.refusals[:]...) {
+		counts := s.portOf(r.Match)
+		if counts == nil {
+			continue
+		}
+		if i, found := slices.BinarySearchFunc(out, counts.port, func(t PortTotal, p Port) int { return t.Compare(p) }); found {
+			out[i].Refusals += r.Refusals
+			out[i].Retried += r.Retried
+		}
+	}
 	return out
 }
 

@@ -34,7 +34,7 @@ type connectionCollector struct {
 	byEndpoint             bool
 	maxPorts, maxEndpoints int
 
-	perPort, perEndpoint, counters, uncounted, notCounted, skipped *prometheus.Desc
+	perPort, perRefusal, perEndpoint, counters, uncounted, notCounted, skipped *prometheus.Desc
 }
 
 func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpoints int) *connectionCollector {
@@ -47,6 +47,9 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 		from: from, byEndpoint: endpoints, maxPorts: maxPorts, maxEndpoints: maxEndpoints,
 		perPort: desc("service_connections_total",
 			"Connections from this node to endpoints of a Service port.", labels...),
+		perRefusal: desc("service_refusals_total",
+			"Refusals of endpoints of a Service port that retries, by whether they were retried or reached the client.",
+			append(labels, "outcome")...),
 		perEndpoint: desc("endpoint_connections_total",
 			"Connections from this node to a current endpoint of a Service port.",
 			append(labels, "endpoint_address")...),
@@ -64,7 +67,7 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 
 // Describe implements [prometheus.Collector].
 func (c *connectionCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.uncounted, c.notCounted, c.skipped} {
+	for _, d := range [...]*prometheus.Desc{c.perPort, c.perRefusal, c.perEndpoint, c.counters, c.uncounted, c.notCounted, c.skipped} {
 		out <- d
 	}
 }
@@ -89,6 +92,10 @@ func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
 		labels := labelsOf(t)
 		if i < c.maxPorts {
 			counter(c.perPort, t.Connections, labels...)
+			if t.Refusals > 0 {
+				counter(c.perRefusal, t.Retried, append(labels, "retried")...)
+				counter(c.perRefusal, t.Refusals-t.Retried, append(labels, "refused")...)
+			}
 		}
 		if !c.byEndpoint {
 			continue

@@ -49,17 +49,20 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 	from.put(model.IPv4, model.TCP, "web", "http", 3, "10.244.1.2:8080", "10.244.1.3:8080")
 	from.put(model.IPv6, model.UDP, "web", "", 2, "[fd00::2]:53")
 	from.put(model.IPv6, model.SCTP, "web", "", 1, "[fd00::2]:53")
+	from.Ports[0].Refusals, from.Ports[0].Retried = 9, 7
 	want := map[string]float64{
-		"connection_counters IPv4":                         5,
-		"connection_counters IPv6":                         7,
-		"connection_series_left_out":                       0,
-		"connections_not_counted_total IPv4":               9,
-		"connections_not_counted_total IPv6":               0,
-		"connections_uncounted_frontends IPv4":             0,
-		"connections_uncounted_frontends IPv6":             8,
-		"service_connections_total IPv4 http TCP web shop": 6,
-		"service_connections_total IPv6 80 UDP web shop":   2,
-		"service_connections_total IPv6 80 SCTP web shop":  1,
+		"service_refusals_total IPv4 retried http TCP web shop": 7,
+		"service_refusals_total IPv4 refused http TCP web shop": 2,
+		"connection_counters IPv4":                              5,
+		"connection_counters IPv6":                              7,
+		"connection_series_left_out":                            0,
+		"connections_not_counted_total IPv4":                    9,
+		"connections_not_counted_total IPv6":                    0,
+		"connections_uncounted_frontends IPv4":                  0,
+		"connections_uncounted_frontends IPv6":                  8,
+		"service_connections_total IPv4 http TCP web shop":      6,
+		"service_connections_total IPv6 80 UDP web shop":        2,
+		"service_connections_total IPv6 80 SCTP web shop":       1,
 	}
 	if got := gathered(t, newConnectionCollector(from, false, 10, 10)); !maps.Equal(got, want) {
 		t.Errorf("without endpoints:\n%v, want\n%v", got, want)

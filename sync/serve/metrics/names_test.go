@@ -29,6 +29,7 @@ func full() *Metrics {
 	m.Synced(r)
 	from := &fakeTotals{}
 	from.put(model.IPv4, model.TCP, "web", "http", 1, "10.244.1.2:8080")
+	from.Ports[0].Refusals = 1
 	m.AddConnections(from, true)
 	m.AddLocalhost(listeners{})
 	m.AddPassiveHealth(passiveHealth{})
@@ -129,6 +130,7 @@ kubevmap_passive_health_probes_total counter
 kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
 kubevmap_service_connections_total counter ip_family port protocol service_name service_namespace
+kubevmap_service_refusals_total counter ip_family outcome port protocol service_name service_namespace
 kubevmap_services gauge
 kubevmap_takeover_state gauge state
 kubevmap_transactions_total counter

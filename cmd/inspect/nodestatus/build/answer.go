@@ -168,6 +168,8 @@ type Counter interface {
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 	// Uncounted returns the original destinations that are not counted now.
 	Uncounted(model.Family) ([]model.Match, error)
+	// Refusals returns the refusals of endpoints of Services that retry.
+	Refusals(model.Family) ([]nft.RefusalCount, error)
 }
 
 // Sample is what the kernel counted at one moment.
@@ -178,6 +180,7 @@ type Sample struct {
 	// Uncounted are the destinations that are not counted now. In the families of Full new
 	// pairs of destination and endpoint are not.
 	Uncounted []model.Match
+	Refusals  []nft.RefusalCount
 	Full      [len(model.Families)]bool
 	// At is when the read began: everything before is included.
 	At time.Time
@@ -203,6 +206,11 @@ func TotalCounts(c Counter) func() (Sample, error) {
 			if err != nil {
 				return Sample{}, err
 			}
+			refusals, err := c.Refusals(f)
+			if err != nil {
+				return Sample{}, err
+			}
+			all.Refusals = append(all.Refusals, refusals...)
 			all.Connections = append(all.Connections, list...)
 			all.Uncounted = append(all.Uncounted, uncounted...)
 			all.Full[f] = nft.IsFull(len(list))

@@ -22,6 +22,13 @@ func Count(d *nodestatus.Document, total, active Sample) {
 			at.port.Uncounted, at.frontend.Uncounted = true, true
 		}
 	}
+	for _, r := range total.Refusals {
+		if at, found := c.find(r.Match); found {
+			more := nodestatus.Traffic{Retried: r.Retried, NotRetried: r.Refusals - r.Retried}
+			at.port.Add(&more)
+			at.frontend.Add(&more)
+		}
+	}
 	for f, full := range total.Full {
 		if full {
 			d.Problems = append(d.Problems, problem("Node "+d.Node, nodestatus.ReasonNotCounted, "",

@@ -56,6 +56,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	d := build.FromSnapshot(&v, nodestatus.Query{}, then)
 	d.NodeAddresses = nodeAddresses()
 	var so, active, fastPath []nft.ConnectionCount
+	var refusals []nft.RefusalCount
 	for _, f := range model.Families {
 		for k, p := range model.Protocols {
 			cluster, node, port := address(f, 96, 1), address(f, 1, 1), uint16(30000+k)
@@ -67,11 +68,14 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 				counted(f, p, address(f, 96, 2), port, 0, 1000), counted(f, p, address(f, 244, 9), port, 1, 1000),
 				counted(f, p, address(f, 1, 2), port, 0, 1000),
 			)
+			refusals = append(refusals,
+				nft.RefusalCount{Match: model.Match{Family: f, Addr: cluster, Protocol: p, Port: 80}, Refusals: 9, Retried: 7},
+				nft.RefusalCount{Match: model.Match{Family: f, Protocol: p, Port: port}, Refusals: 1})
 			active = append(active, counted(f, p, cluster, 80, 1, 3), counted(f, p, node, port, 0, 5))
 			fastPath = append(fastPath, counted(f, p, node, port, 0, 4), counted(f, p, address(f, 96, 2), 80, 0, 1))
 		}
 	}
-	build.Count(d, build.Sample{Connections: so}, build.Sample{Connections: active, Offloaded: fastPath})
+	build.Count(d, build.Sample{Connections: so, Refusals: refusals}, build.Sample{Connections: active, Offloaded: fastPath})
 	if d.FastPath != 6*5 { // other Services included
 		t.Errorf("%d connections are on the fast path", d.FastPath)
 	}
@@ -80,7 +84,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	}
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
-		if want := "{31 8 4 false} {7 3 0 false} {24 5 4 false} {1 5 4 false} {10 3 0 false}"; got != want {
+		if want := "{31 8 4 7 3 false} {7 3 0 7 2 false} {24 5 4 0 1 false} {1 5 4 0 0 false} {10 3 0 0 0 false}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
 		}
 	}
@@ -184,7 +188,8 @@ type slow struct {
 	reads uint64
 }
 
-func (s *slow) Uncounted(model.Family) ([]model.Match, error) { return nil, nil }
+func (s *slow) Uncounted(model.Family) ([]model.Match, error)     { return nil, nil }
+func (s *slow) Refusals(model.Family) ([]nft.RefusalCount, error) { return nil, nil }
 
 func (s *slow) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	<-time.After(s.takes) // no real time: see package synctest

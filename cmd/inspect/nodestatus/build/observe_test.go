@@ -38,7 +38,8 @@ func (k *fakeKernel) Connections(f model.Family) ([]nft.ConnectionCount, error) 
 	return next(&k.counted), k.err
 }
 
-func (*fakeKernel) Uncounted(model.Family) ([]model.Match, error) { return nil, nil }
+func (*fakeKernel) Uncounted(model.Family) ([]model.Match, error)     { return nil, nil }
+func (*fakeKernel) Refusals(model.Family) ([]nft.RefusalCount, error) { return nil, nil }
 
 func next[T any](lists *[]T) (first T) {
 	first = (*lists)[0]

@@ -33,6 +33,7 @@ func (b *portBuilder) port() nodestatus.Port {
 		out.Frontends[i] = b.frontend(&b.installed[i])
 	}
 	out.Scheduler, out.AffinitySeconds = b.balancing()
+	out.RetryRefused = slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Pool.RetryRefused })
 	served := slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Served() })
 	if b.query.Brief && served {
 		return out // to explain all endpoints is expensive
