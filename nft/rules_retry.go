@@ -16,7 +16,7 @@ import (
 // ([model.Pool].RetryRefused). It has ended the entry of connection tracking (nf_conntrack_tcp_packet),
 // so when the client, which did not see it, sends its packet again, that is translated anew.
 //
-//	set refusals   10.96.0.10 . tcp . 80 limit rate 500/second burst 1000 packets counter
+//	set refusals   10.96.0.10 . tcp . 80 counter limit rate 500/second burst 1000 packets
 //	set retrying   192.0.2.7 . 40312 . 10.96.0.10 . 80 . f000:0 expires 29s
 //	set retried    10.96.0.10 . tcp . 80 counter
 //

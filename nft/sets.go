@@ -111,8 +111,8 @@ var setSchema = [setKinds]struct {
 	SetWaiting: {"waiting", Layout{Key: clientAndFrontend, limit: MaxHeld, timeout: true, expires: WaitingTime}},
 
 	SetRefusals: {"refusals", Layout{
-		Key: originalKey, Expressions: []expr.Any{retryLimit, &expr.Counter{}},
-		expressions: fmt.Sprintf("limit rate %d/second burst %d packets counter", retryLimit.Rate, retryLimit.Burst),
+		Key: originalKey, Expressions: []expr.Any{&expr.Counter{}, retryLimit},
+		expressions: fmt.Sprintf("counter limit rate %d/second burst %d packets", retryLimit.Rate, retryLimit.Burst),
 	}},
 	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
 	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: RetryTime}},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 )
 
@@ -34,16 +36,17 @@ type scene struct {
 	kernel  *kernel.Kernel
 }
 
-func newScene(t *testing.T, o lab.Options, service daemon.Service) *scene {
+func newScene(t *testing.T, o lab.Options, service daemon.Service, flags ...string) *scene {
 	t.Helper()
 	l := labtest.New(t, o)
 	daemon.RouteServices(t, l, l.Node)
 	daemon.AddClients(t, l)
 	f := daemon.NewFolder(t, l)
-	service.Name, service.Number, service.Kinds, service.RetryRefused = "web", 1, daemon.Kinds, true
+	service.Name, service.Number, service.Kinds = "web", 1, daemon.Kinds
 	s := &scene{T: t, lab: l, service: service, folder: f}
 	f.Put("web", s.service)
-	s.proxy, s.kernel = daemon.Start(t, l.Node, f), labtest.Kernel(t, l.Node.Host)
+	s.proxy = daemon.Start(t, l.Node, f, flags...)
+	s.kernel = labtest.Kernel(t, l.Node.Host)
 	return s
 }
 
@@ -117,7 +120,7 @@ func TestRefusedConnectionsReachTheNextEndpoint(t *testing.T) {
 			}
 			t.Parallel()
 			s := newScene(t, lab.Options{Pods: 3, RemotePods: 1, Bridge: p.bridge}, daemon.Service{
-				LocalOutside: p.local, LocalInside: p.local,
+				RetryRefused: true, LocalOutside: p.local, LocalInside: p.local,
 			})
 			server := daemon.Serve(t, 1, s.lab.Pods[0])[0]
 			s.set(p.of(s.lab))
@@ -156,7 +159,7 @@ func (s *scene) shown(command string, texts ...string) {
 // TestThreeRetries has one endpoint, which refuses, and a Service that does not retry.
 func TestThreeRetries(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, lab.Options{Pods: 2}, daemon.Service{})
+	s := newScene(t, lab.Options{Pods: 2}, daemon.Service{RetryRefused: true})
 	s.set(s.lab.Pods[0].Host)
 	other := daemon.Service{Name: "other", Number: 2, Kinds: daemon.Kinds, Endpoints: s.service.Endpoints}
 	s.proxy.After(func() { s.folder.Put("other", other) })
@@ -185,6 +188,25 @@ func TestThreeRetries(t *testing.T) {
 	if refused, retried := s.counts(); refused != 4*n || retried != 3*n {
 		t.Errorf("%d refusals, %d retried, want %d, %d", refused, retried, 4*n, 3*n)
 	}
+	s.shown("top --all", "RETRIED REFUSED", fmt.Sprint(" ", 3*n, n, " "))
+	page, err := s.lab.Node.Get("http://127.0.0.1:10249/metrics", patience)
+	if line := `service_refusals_total{ip_family="IPv4",outcome="retried",port="tcp-0",protocol="TCP",service_name="web"`; err != nil ||
+		!strings.Contains(page, line) {
+		t.Errorf("%v, no %s", err, line)
+	}
+	commands := []string{"problems --observe 4s"}
+	for _, f := range model.Families {
+		commands = append(commands, fmt.Sprintf("explain --observe 4s --from %s --to %s", s.lab.Pods[1].Addr(f), s.service.ClusterAddrPort(f)))
+	}
+	for _, command := range commands {
+		for _, c := range clients(s.lab.Outside) {
+			group.Go(func() error { _, err := s.ask(c, netip.Addr{}); return err })
+		}
+		s.shown(command, "answers with a reset", "connections are retried: no program listens on port 8080")
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestRetryMeetsAnotherEndpoint has one endpoint of 16 refuse, with affinity and with schedulers that
@@ -197,7 +219,7 @@ func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			service.Times = ports
+			service.Times, service.RetryRefused = ports, true
 			s := newScene(t, lab.Options{Pods: 1}, service)
 			s.set(daemon.Serve(t, ports-1, s.lab.Pods...)...)
 			for _, k := range daemon.Kinds {
@@ -220,6 +242,143 @@ func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 				if after, _ := s.counts(); after == refused && service.Affinity == 0 {
 					t.Errorf("none of %d clients at %s was refused", clients, k)
 				}
+			}
+		})
+	}
+}
+
+// TestManyRefusalsAreLimited has more refusals of one Service than it may have retried, while another
+// one has few.
+func TestManyRefusalsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, lab.Options{Pods: 1}, daemon.Service{RetryRefused: true})
+	s.set(s.lab.Pods[0].Host)
+	other := daemon.Service{Name: "other", Number: 2, RetryRefused: true, Endpoints: s.service.Endpoints}
+	s.proxy.After(func() { s.folder.Put("other", other) })
+	for _, f := range model.Families {
+		burst := lab.Burst{Protocol: model.TCP, To: s.service.ClusterAddrPort(f), Count: 8000, Workers: 40, Timeout: 5 * time.Millisecond}
+		tally, err := s.lab.Outside.Burst(burst)
+		if err != nil || tally.Refused == 0 || tally.TimedOut < 1000 {
+			t.Errorf("over %s %d attempts refused, %d timed out: %v", f, tally.Refused, tally.TimedOut, err)
+		}
+		a, err := s.lab.Outside.AskFresh(model.TCP, netip.Addr{}, other.ClusterAddrPort(f), patience)
+		if err != nil || a.Outcome != lab.Refused || a.Took < 3*time.Second {
+			t.Errorf("the other Service over %s: %s after %s, %v", f, a, a.Took, err)
+		}
+	}
+}
+
+// TestRefusalsPassIfTheSetIsFull fills the set as other Services would.
+func TestRefusalsPassIfTheSetIsFull(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, lab.Options{Pods: 1}, daemon.Service{RetryRefused: true}, "--protect-tables=false")
+	s.set(s.lab.Pods[0].Host)
+	var fill strings.Builder
+	for n := range nft.MaxRetrying {
+		if n%1024 == 0 {
+			fmt.Fprintf(&fill, "}\nadd element ip kube-vmap retrying { ")
+		}
+		fmt.Fprintf(&fill, "10.%d.%d.%d . 1 . 10.0.0.1 . 1 . f000:0,", n>>16, n>>8&0xff, n&0xff)
+	}
+	labtest.Run(t, s.lab.Node.Host, strings.TrimPrefix(fill.String(), "}")+"}", "nft", "-f", "-")
+	for f, wait := range map[model.Family]bool{model.IPv4: false, model.IPv6: true} {
+		a, err := s.ask(client{s.lab.Outside, model.KindClusterIP, f}, netip.Addr{})
+		if err != nil || a.Outcome != lab.Refused || (a.Took > time.Second) != wait {
+			t.Errorf("over %s %s after %s, %v", f, a, a.Took, err)
+		}
+	}
+}
+
+// TestEstablishedConnectionsAreReset has a server that ends, with its connections.
+func TestEstablishedConnectionsAreReset(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, lab.Options{Pods: 2}, daemon.Service{RetryRefused: true})
+	server, err := s.lab.Pods[0].Serve(model.TCP, daemon.TargetPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.set(s.lab.Pods[0].Host)
+	var flows []*lab.Flow
+	for _, c := range clients(s.lab.Pods[0].Host, s.lab.Pods[1].Host, s.lab.Node.Host, s.lab.Outside) {
+		flow, err := c.host.Flow(model.TCP, netip.AddrPort{}, s.service.AddrPort(s.lab.Node, c.f, c.kind, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := flow.Ask(patience); err != nil || a.Outcome != lab.Answered {
+			t.Errorf("%s: %s, %v", c, a, err)
+		}
+		flows = append(flows, flow)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, flow := range flows {
+		if a, err := flow.Ask(patience); err != nil || a.Outcome != lab.Reset || a.Took > time.Second {
+			t.Errorf("%s after %s, %v", a, a.Took, err)
+		}
+	}
+	if refused, _ := s.counts(); refused > 0 {
+		t.Errorf("%d refusals", refused)
+	}
+}
+
+// TestRolloutOfNaiveProgram replaces four of 16 pods, one by one, whose program ends before the pod is
+// no longer an endpoint, and listens after it has become one.
+func TestRolloutOfNaiveProgram(t *testing.T) {
+	const pods, replaced, connections = 16, 4, 100
+	for _, retries := range []bool{false, true} {
+		t.Run(fmt.Sprint("retries=", retries), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, lab.Options{Pods: pods + replaced}, daemon.Service{RetryRefused: retries})
+			serve := func(p *lab.Pod) *lab.Server {
+				server, err := p.Serve(model.TCP, daemon.TargetPort)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return server
+			}
+			var endpoints []*lab.Host
+			var servers []*lab.Server
+			for _, p := range s.lab.Pods[:pods] {
+				endpoints, servers = append(endpoints, p.Host), append(servers, serve(p))
+			}
+			s.set(endpoints...)
+			var group errgroup.Group
+			var refused, failed atomic.Int32
+			load := func() {
+				for n := range connections / replaced {
+					c := clients(s.lab.Outside, s.lab.Node.Host)[n%8]
+					group.Go(func() error {
+						a, err := s.ask(c, netip.Addr{})
+						switch a.Outcome {
+						case lab.Answered:
+						case lab.Refused:
+							refused.Add(1)
+						default:
+							failed.Add(1)
+						}
+						return err
+					})
+					<-time.After(20 * time.Millisecond)
+				}
+			}
+			for n := range replaced {
+				if err := servers[n].Close(); err != nil {
+					t.Fatal(err)
+				}
+				load()
+				next := s.lab.Pods[pods+n]
+				endpoints[n] = next.Host
+				s.set(endpoints...)
+				load()
+				serve(next)
+			}
+			if err := group.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d of %d connections refused", refused.Load(), 2*connections)
+			if (refused.Load() > 0) == retries || failed.Load() > 0 {
+				t.Errorf("%d connections refused, %d failed otherwise", refused.Load(), failed.Load())
 			}
 		})
 	}
