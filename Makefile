@@ -44,7 +44,7 @@ BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeou
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help fresh demo wake build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help fresh demo wake retry build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ demo: build ## run a demonstration: Services from manifests, real packets (root)
 
 wake: ## run the second demonstration: a Service without a pod holds its clients until there is one (root)
 	@$(MAKE) --no-print-directory demo DEMO=TestWake
+
+retry: ## run the third demonstration: a rollout of a program that refuses connections, without and with retries (root)
+	@$(MAKE) --no-print-directory demo DEMO=TestRetry
 
 build: ## build bin/kube-vmap and bin/kubectl-vmap, static binaries
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap

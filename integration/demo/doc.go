@@ -7,7 +7,8 @@
 //	make demo
 //	make demo VERBOSE=-v
 //
-// `make wake` shows a Service without a pod, whose clients wait until there is one.
+// `make wake` shows a Service without a pod, whose clients wait until there is one, `make retry` a
+// rollout of a program that refuses connections.
 //
-// Everything that both print is verified.
+// Everything that they print is verified.
 package demo

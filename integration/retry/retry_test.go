@@ -372,11 +372,12 @@ func TestRolloutOfNaiveProgram(t *testing.T) {
 				s.set(endpoints...)
 				load()
 				serve(next)
+				load()
 			}
 			if err := group.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d of %d connections refused", refused.Load(), 2*connections)
+			t.Logf("%d of %d connections refused", refused.Load(), 3*connections)
 			if (refused.Load() > 0) == retries || failed.Load() > 0 {
 				t.Errorf("%d connections refused, %d failed otherwise", refused.Load(), failed.Load())
 			}
