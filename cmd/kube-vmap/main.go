@@ -116,7 +116,7 @@ kube-proxy that kube-vmap has suspended, if they are still there. After that kub
 may take over again, also on a node that it has returned to kube-proxy.
 
 Without rules of kube-proxy, Services would no longer work on this node. Then nothing
-changes and the exit code is 4. The same applies if kube-proxy's rules do not lead to the
+changes and the exit code is 4. The same applies if kube-proxy's rules do not reach the
 endpoints of most of a sample of ClusterIPs, or of the API server's. --force removes the
 rules anyway.`,
 		Args: cobra.NoArgs,

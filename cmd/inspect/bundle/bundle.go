@@ -26,7 +26,7 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
-// timeout limits one part, so that an archive comes to an end.
+// timeout limits one part, so an archive comes to an end.
 const timeout = time.Minute
 
 // part is one file of an archive.

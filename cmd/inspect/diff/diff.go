@@ -42,8 +42,8 @@ func NewCommand() *cobra.Command {
 		Use:   "diff [--manifests DIR] [FLAGS]",
 		Short: "Show how the kernel differs from the wanted rule set",
 		Long: `Compare the rule set in the kernel with the one that the running kube-vmap wants,
-or, with --manifests, with the one that a folder of manifests and the proxy's flags
-lead to; this works without a running kube-vmap. Each line is an element, rule, chain or
+or, with --manifests, with the one for a folder of manifests and the proxy's
+flags; this works without a running kube-vmap. Each line is an element, rule, chain or
 map: - for what should not be in the kernel, + for what is missing. Nothing is changed.
 
 With -o json, print an object with these lines, which shows whether the answer is whole.

@@ -141,7 +141,7 @@ func (n *notes) addFault(e *simulate.Event, c nft.ChainID, text string) {
 	}
 }
 
-// lookup notes an element; those of verdict maps show the destination of the packet.
+// lookup notes an element; the ones of verdict maps show the destination of the packet.
 func (n *notes) lookup(e *simulate.Event) {
 	id, known := nft.SetNamed(n.packet.Family(), e.Set.Name)
 	if known {
@@ -159,7 +159,7 @@ func (n *notes) lookup(e *simulate.Event) {
 	}
 }
 
-// frontendKind returns the kind of an address by the chain it leads to.
+// frontendKind returns the kind of an address by its chain.
 func frontendKind(chain string) string {
 	switch id := nft.ChainNamed(model.IPv4, chain); {
 	case id.NodePort:
