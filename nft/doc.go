@@ -97,7 +97,7 @@
 //	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
 //	refusals                 original daddr . proto . original dport        frontends that retry; counts refusals
 //	retried                  original daddr . proto . original dport        the same; counts what was retried
-//	retrying                 original saddr . original sport . original daddr . original dport . number  by packets: retries
+//	retrying                 original saddr . original sport . original daddr . original dport . number  by packets
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //
 // The files, in the order of the data:

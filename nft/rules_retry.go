@@ -25,13 +25,13 @@ import (
 // one set serves both kinds of frontends.
 
 const (
-	// MaxRetries is how often a connection is retried within RetryTime.
-	MaxRetries = 3
-	RetryTime  = 30 * time.Second
+	// maxRetries is how often a connection is retried within retryTime.
+	maxRetries = 3
+	retryTime  = 30 * time.Second
 	// MaxRetrying is how many retries are recorded in each family.
 	MaxRetrying = 1 << 18
 	// retryDone is the priority of a packet to drop.
-	retryDone = numberMark | (MaxRetries + 1)
+	retryDone = numberMark | (maxRetries + 1)
 )
 
 // retryLimit is for the refusals of a frontend, which can have a sixteenth of MaxRetrying.
@@ -66,12 +66,12 @@ func retryRules(f model.Family, has func(SetID) bool) []Rule {
 		{priorityIsNot(numberMark), tcp, nodeAddr, inNodePorts(set(SetRefusals)), setPriority(numberMark)},
 		{priorityIsNot(numberMark), back()},
 	}
-	for n := range uint32(MaxRetries) {
+	for n := range uint32(maxRetries) {
 		rules = append(rules, Rule{tcp, in(set(SetRetrying)), setPriority(numberMark | (n + 1))})
 	}
 	rules = append(rules,
 		Rule{
-			priorityIsNot(numberMark | MaxRetries), tcp,
+			priorityIsNot(numberMark | maxRetries), tcp,
 			changeSet(set(SetRetrying), "add", "", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD}), setPriority(retryDone),
 		},
 		Rule{priorityIsNot(retryDone), setPriority(0), back()},

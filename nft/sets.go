@@ -115,7 +115,7 @@ var setSchema = [setKinds]struct {
 		expressions: fmt.Sprintf("counter limit rate %d/second burst %d packets", retryLimit.Rate, retryLimit.Burst),
 	}},
 	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
-	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: RetryTime}},
+	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: retryTime}},
 
 	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
 }

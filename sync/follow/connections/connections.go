@@ -54,6 +54,7 @@ import (
 // Kernel is the part of [kernel.Kernel] in use, by one goroutine at a time.
 type Kernel interface {
 	Reader
+	Refusals(model.Family) ([]nft.RefusalCount, error)
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
@@ -61,7 +62,6 @@ type Kernel interface {
 type Reader interface {
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 	Uncounted(model.Family) ([]model.Match, error)
-	Refusals(model.Family) ([]nft.RefusalCount, error)
 	Counters(model.Family) ([nft.Counters]uint64, error)
 }
 

@@ -204,7 +204,7 @@ func (s *tracker) totals() []PortTotal {
 		if counts == nil {
 			continue
 		}
-		if i, found := slices.BinarySearchFunc(out, counts.port, func(t PortTotal, p Port) int { return t.Compare(p) }); found {
+		if i, found := slices.BinarySearchFunc(out, counts.port, PortTotal.Compare); found {
 			out[i].Refusals += r.Refusals
 			out[i].Retried += r.Retried
 		}

@@ -67,7 +67,8 @@ func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpo
 
 // Describe implements [prometheus.Collector].
 func (c *connectionCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{c.perPort, c.perRefusal, c.perEndpoint, c.counters, c.uncounted, c.notCounted, c.skipped} {
+	out <- c.perRefusal
+	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.uncounted, c.notCounted, c.skipped} {
 		out <- d
 	}
 }
