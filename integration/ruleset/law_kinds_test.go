@@ -25,7 +25,7 @@ func fullServices(n int) *world {
 	for i := range n {
 		for _, f := range model.Families {
 			inside := w.frontends[web(f, i)]
-			inside.Pool.Scheduler = model.SchedulerRandom + model.Scheduler(i%3)
+			inside.Pool.Scheduler, inside.Pool.RetryRefused = model.SchedulerRandom+model.Scheduler(i%3), true
 			inside.Pool.Local, inside.Pool.Hairpin = inside.Pool.Cluster[:1], []netip.Addr{inside.Pool.Cluster[0].Addr()}
 			service := []model.Frontend{inside}
 			for kind := model.KindNodePort; kind <= model.KindLoadBalancerIP; kind++ {
@@ -57,7 +57,7 @@ func TestNoChainSetOrRulePerService(t *testing.T) {
 		for name, want := range map[string]int{
 			"services": 3 * crowd, "local-services": 2 * crowd, "node-ports": crowd, "local-node-ports": crowd,
 			"service-ips": 2 * crowd, "node-port-service-ips": crowd, "node-port-service-ports": crowd,
-			"restricted": crowd, "allowed-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()-2): crowd, // one of two ranges contains the other
+			"restricted": crowd, "refusals": 4 * crowd, "retried": 4 * crowd, "allowed-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()-2): crowd, // one of two ranges contains the other
 			"cluster-ips": crowd, "node-ips": 1, "endpoints-2": crowd, "local-endpoints-0": crowd,
 		} {
 			if n := len(sets[name].Elements); n != want {
