@@ -83,7 +83,8 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 		case ChainSourceCheck:
 			reads = reads || id.Kind == SetAllowedSources
 		case ChainRetry:
-			reads = reads || id.Kind == SetAffinity
+			reads = reads || slices.Contains(
+				[]SetKind{SetAffinity, SetServiceIPs, SetNodePortServiceIPs, SetNodePortServicePorts}, id.Kind)
 		case ChainFilterOutput: // if a Service holds
 			reads = reads || id.Kind == SetNoEndpointNodePorts || id.Kind == SetNodeIPs
 		}

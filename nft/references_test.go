@@ -130,3 +130,19 @@ func TestChainsThatReadASet(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersOfSetsAreKnown checks that the rules of a chain are written again when a set that they can
+// refer to is replaced, also where they do only next to another set: the kernel deletes no set in use.
+func TestReadersOfSetsAreKnown(t *testing.T) {
+	c := &Config{}
+	cache := newReferenceCache(c)
+	for _, f := range model.Families {
+		for _, id := range realChains(f) {
+			for _, o := range references(c.rules(id, func(SetID) bool { return true })) {
+				if o.isSet && len(o.set.readBy([]ChainID{id}, cache)) == 0 {
+					t.Errorf("%s refers to %s, which does not know it", id.Name(), o.set.Name())
+				}
+			}
+		}
+	}
+}

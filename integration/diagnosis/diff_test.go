@@ -70,7 +70,7 @@ func TestDiffOfUnchangedTablesIsEmpty(t *testing.T) {
 		}
 	}
 	output := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.Node.Name)
-	if output.ExitCode != 1 || !strings.Contains(output.Stdout, "lb-") || !strings.Contains(output.Stderr, "difference: clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
+	if output.ExitCode != 1 || !strings.Contains(output.Stdout, "lb-") {
 		t.Errorf("%+v", output)
 	}
 	if output := s.run("diff", "--nonsense"); output.ExitCode != 2 || !strings.Contains(output.Stderr, "--nonsense") {
