@@ -54,7 +54,7 @@ var (
 		{name: "none"},
 		{
 			name: "link-local neighbours", families: only6,
-			set: "for n in 7 8 9; do ip neighbour add fe80::$$n lladdr 02:00:00:00:00:09 nud permanent dev eth0; done",
+			set:   "for n in 7 8 9; do ip neighbour add fe80::$$n lladdr 02:00:00:00:00:09 nud permanent dev eth0; done",
 			unset: "for n in 7 8 9; do ip neighbour delete fe80::$$n dev eth0; done",
 		},
 		{
