@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -28,6 +29,17 @@ func (s Output) String() string {
 func Run(t testing.TB, host *lab.Host, args ...string) Output {
 	t.Helper()
 	return run(t, host, nil, nil, args)
+}
+
+// Shows checks that a command on a host prints texts, whatever the lines.
+func Shows(t testing.TB, host *lab.Host, command string, texts ...string) {
+	t.Helper()
+	out := Run(t, host, strings.Fields(command)...)
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(out.Stdout), " "), text) {
+			t.Errorf("kube-vmap %s does not say %q:\n%s", command, text, out)
+		}
+	}
 }
 
 // RunBy is [Run] by another program, which executes the command behind its own

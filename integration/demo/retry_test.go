@@ -21,7 +21,7 @@ const (
 	refusalTime = 250 * time.Millisecond
 )
 
-const retryIntroduction = `A Service has 12 pods, whose program ends at once when it is told to, and needs a moment to
+const retryIntroduction = `A Service has 12 pods, whose program ends immediately on SIGTERM, and needs a moment to
 listen; it has no readiness probe. So each pod refuses connections while it is an endpoint: 0.25 s
 before its end, and 0.25 s after its start. Clients in a pod, on the node and outside connect, over
 IPv4 and IPv6, while all pods are replaced, one by one.`

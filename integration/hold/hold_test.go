@@ -176,11 +176,11 @@ func (s *scene) waitForEndpoint() {
 	s.proxy = daemon.Start(s, s.lab.Node, s.folder)
 	<-time.After(2 * try) // clients send again
 	s.untracked()
-	s.shown("problems --observe 0", "Held", "clients wait for an endpoint since")
-	s.shown("get services", "Held")
-	s.shown("get frontends", "Hold")
+	daemon.Shows(s, s.lab.Node.Host, "problems --observe 0", "Held", "clients wait for an endpoint since")
+	daemon.Shows(s, s.lab.Node.Host, "get services", "Held")
+	daemon.Shows(s, s.lab.Node.Host, "get frontends", "Hold")
 	for _, f := range model.Families {
-		s.shown(fmt.Sprintf("explain --from %s --to %s", s.lab.Pods[1].Addr(f), s.service.ClusterAddrPort(f)),
+		daemon.Shows(s, s.lab.Node.Host, fmt.Sprintf("explain --from %s --to %s", s.lab.Pods[1].Addr(f), s.service.ClusterAddrPort(f)),
 			"dropped", "holds connections until there is one")
 	}
 	s.service.Endpoints = []*lab.Host{s.server}
@@ -188,18 +188,7 @@ func (s *scene) waitForEndpoint() {
 	if err := group.Wait(); err != nil {
 		s.Fatal(err)
 	}
-	s.shown("problems --observe 0", "0 problems, 0 notices")
-}
-
-// shown checks what a command of the node prints.
-func (s *scene) shown(command string, texts ...string) {
-	s.Helper()
-	out := daemon.Run(s, s.lab.Node.Host, strings.Fields(command)...)
-	for _, text := range texts {
-		if !strings.Contains(strings.Join(strings.Fields(out.Stdout), " "), text) {
-			s.Errorf("kube-vmap %s does not say %q:\n%s", command, text, out)
-		}
-	}
+	daemon.Shows(s, s.lab.Node.Host, "problems --observe 0", "0 problems, 0 notices")
 }
 
 // TestConnectionsAreRejectedAfterHold has an outage that lasts longer than the hold, and another one.

@@ -145,17 +145,6 @@ func TestRefusedConnectionsReachTheNextEndpoint(t *testing.T) {
 	}
 }
 
-// shown checks what a command of the node prints.
-func (s *scene) shown(command string, texts ...string) {
-	s.Helper()
-	out := daemon.Run(s, s.lab.Node.Host, strings.Fields(command)...)
-	for _, text := range texts {
-		if !strings.Contains(strings.Join(strings.Fields(out.Stdout), " "), text) {
-			s.Errorf("kube-vmap %s does not say %q:\n%s", command, text, out)
-		}
-	}
-}
-
 // TestThreeRetries has one endpoint, which refuses, and a Service that does not retry.
 func TestThreeRetries(t *testing.T) {
 	t.Parallel()
@@ -188,7 +177,7 @@ func TestThreeRetries(t *testing.T) {
 	if refused, retried := s.counts(); refused != 4*n || retried != 3*n {
 		t.Errorf("%d refusals, %d retried, want %d, %d", refused, retried, 4*n, 3*n)
 	}
-	s.shown("top --all", "RETRIED REFUSED", fmt.Sprint(" ", 3*n, n, " "))
+	daemon.Shows(s, s.lab.Node.Host, "top --all", "RETRIED REFUSED", fmt.Sprint(" ", 3*n, n, " "))
 	page, err := s.lab.Node.Get("http://127.0.0.1:10249/metrics", patience)
 	if line := `service_refusals_total{ip_family="IPv4",outcome="retried",port="tcp-0",protocol="TCP",service_name="web"`; err != nil ||
 		!strings.Contains(page, line) {
@@ -202,7 +191,7 @@ func TestThreeRetries(t *testing.T) {
 		for _, c := range clients(s.lab.Outside) {
 			group.Go(func() error { _, err := s.ask(c, netip.Addr{}); return err })
 		}
-		s.shown(command, "answers with a reset", "connections are retried: no program listens on port 8080")
+		daemon.Shows(s, s.lab.Node.Host, command, "answers with a reset", "connections are retried: no program listens on port 8080")
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}

@@ -81,9 +81,9 @@ func (t *Throttle) Pause(took time.Duration) time.Duration {
 func (t *Throttle) Remaining() time.Duration { return max(0, time.Until(t.until)) }
 
 // A Budget bounds what all its throttles take together, as soon as each has paused: one part in
-// [BudgetParts] of a processor. Of that, all have the same share, and what one does not need goes to the others. So the
-// large ones never delay small ones. It is safe for concurrent use. Throttles of a nil one share
-// nothing.
+// [BudgetParts] of a processor. All have the same share of it, and what one does not need goes to the
+// others: large ones never delay small ones. It is safe for concurrent use. Throttles of a nil one
+// share nothing.
 type Budget struct {
 	// ProcessorTime is as in [Throttle]; nil means [ThreadCPUTime].
 	ProcessorTime func() time.Duration

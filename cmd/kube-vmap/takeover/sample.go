@@ -57,7 +57,7 @@ func dial(ctx context.Context, to netip.AddrPort, d net.Dialer) error {
 }
 
 // each calls fn with the elements that a batch adds or deletes, one after the other: a first load has
-// those of all Services.
+// the elements of all Services.
 func each(b nft.Batch, fn func(kind nft.SetKind, e *nft.Element, adds bool)) {
 	for _, op := range b {
 		switch op := op.(type) {

@@ -178,7 +178,7 @@ func (n *notes) miss(e *simulate.Event, c nft.ChainID) {
 	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices ||
 		id.Kind == nft.SetLocalNodePorts:
 		n.note(e, c, path.StepMiss, e.Why)
-	case id.Kind == nft.SetStickyEndpoints && !n.picked: // of an endpoint that is gone
+	case id.Kind == nft.SetStickyEndpoints && !n.picked: // of a removed endpoint
 	case id.Kind == nft.SetStickyNumbers: // of a slot that is free: another one is picked
 	case id.Kind >= nft.SetEndpoints && id.Kind < nft.SetAffinity,
 		id.Kind == nft.SetServiceIPs || id.Kind == nft.SetNodePortServiceIPs || id.Kind == nft.SetNodePortServicePorts:
@@ -246,7 +246,7 @@ func (n *notes) addAffinity(e *simulate.Event, c nft.ChainID) error {
 	a, ok := netip.AddrFromSlice(endpoint.Data[:min(len(endpoint.Data), length)])
 	if !found || !ok || len(endpoint.Data) < length+2 {
 		n.note(e, c, path.StepRemember,
-			e.Set.Name+" has an endpoint for the client that is gone: the client gets another one")
+			e.Set.Name+" has a removed endpoint for the client, which gets another one")
 		return nil
 	}
 	at := netip.AddrPortFrom(a, binary.BigEndian.Uint16(endpoint.Data[length:]))
@@ -262,10 +262,10 @@ func (n *notes) stop(e *simulate.Event, c nft.ChainID) {
 	if len(n.Faults) > 0 {
 		n.Reason, n.Fault = path.ReasonFault, n.Faults[0]
 	}
-	n.Unserved = n.Reason == path.ReasonNoEndpoint || n.Reason == path.ReasonNoLocalEndpoint || n.Reason == path.ReasonHeld
+	n.NoEndpoint = n.Reason == path.ReasonNoEndpoint || n.Reason == path.ReasonNoLocalEndpoint || n.Reason == path.ReasonHeld
 }
 
-// reason returns that by the set in which the packet was last found.
+// reason returns the reason by the set in which the packet was last found.
 func (n *notes) reason(e *simulate.Event, c nft.ChainID) string {
 	if c.Kind == nft.ChainHold {
 		return path.ReasonHeld

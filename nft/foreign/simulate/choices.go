@@ -54,7 +54,7 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 	return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(e.Offset+n)))
 }
 
-// slotsInUse returns how many of n slots exist for the key in the registers before that of a pick, in
+// slotsInUse returns how many of n slots exist for the key in the registers before the pick's, in
 // a chain that picks again until it finds one ([Own]). For other chains it returns n.
 func (w *walk) slotsInUse(n, register uint32) (uint32, error) {
 	name := ""

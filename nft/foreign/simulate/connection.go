@@ -147,7 +147,7 @@ func (r *Result) setLeft() {
 // left reports whether no new connection would go to the endpoint, by all outcomes of one. A
 // filter that stops new connections to any endpoint does not count.
 func (f Flow) left(fresh []path.Outcome) bool {
-	serves := fresh[0].Unserved
+	serves := fresh[0].NoEndpoint
 	for _, o := range fresh {
 		if slices.Contains(o.Stopped, f.Endpoint) || slices.ContainsFunc(o.Endpoints,
 			func(e path.Endpoint) bool { return e.AddrPort() == f.Endpoint }) {

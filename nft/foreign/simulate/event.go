@@ -17,7 +17,7 @@ type Own interface {
 	// Slots returns the map in which a chain looks up what it picks, and picks again if that is not
 	// there: the first numbers are. It is empty for other chains.
 	Slots(Chain) string
-	// Note returns what to note of events: those of the packet, of the reply to it, or of what the
+	// Note returns what to note of events of the packet, of the reply to it, or of what the
 	// client sends then.
 	Note(Packet, []Event) (Notes, error)
 }
@@ -28,7 +28,7 @@ type Notes struct {
 	Service, Kind string // of the destination
 	Why           string // the source is as it is
 	Reason, Fault string // why a rule of its own stops the packet
-	Unserved      bool   // that is because nothing serves it
+	NoEndpoint    bool   // that is because nothing serves it
 	Faults        []string
 	Affinity      *path.Affinity
 }
@@ -39,11 +39,10 @@ type Event struct {
 	Own         bool   // the table is one of the caller's own
 	Why         string // the rule matches or does not; Text begins with it
 	Expressions []any  // of the rule
-	// Destination is that of a packet that is stopped, or was rewritten.
+	// Destination is where a packet went that is stopped, or goes after it was rewritten.
 	Destination netip.AddrPort
 	Target      string // of a jump
-	// Set, Key, Element and Found are those of a look-up, and of EventAdd, with the Timeout of what is
-	// added.
+	// Set, Key, Element and Found are for a look-up and for EventAdd; Timeout is for what is added.
 	Set     *Set
 	Key     []byte
 	Element Element

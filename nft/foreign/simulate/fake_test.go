@@ -62,7 +62,7 @@ func (f *fake) Slots(Chain) string { return "" }
 func (f *fake) Note(_ Packet, events []Event) (n Notes, _ error) {
 	for i := range events {
 		if e := &events[i]; !strings.HasSuffix(e.Text, ": ") && e.Text != "" {
-			n.Steps, n.Unserved = append(n.Steps, e.Step), e.Own && e.Kind == path.StepReject
+			n.Steps, n.NoEndpoint = append(n.Steps, e.Step), e.Own && e.Kind == path.StepReject
 		}
 	}
 	return n, nil

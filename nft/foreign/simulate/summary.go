@@ -90,7 +90,7 @@ func (s *summary) addToOutcome(l leaf) {
 		s.Outcomes = append(s.Outcomes, path.Outcome{
 			Verdict: l.verdict, Masquerade: l.masquerade, Why: l.notes.Why, How: l.how,
 			By: l.by, Reason: l.notes.Reason, Fault: l.notes.Fault,
-			Unserved: l.notes.Unserved,
+			NoEndpoint: l.notes.NoEndpoint,
 		})
 	}
 	o := &s.Outcomes[i]

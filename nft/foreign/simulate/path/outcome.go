@@ -31,7 +31,7 @@ const (
 type Outcome struct {
 	Verdict     string  `json:"verdict"`
 	Probability float64 `json:"probability"`
-	// Endpoints are the possible destinations, the most probable first; Stopped are those of packets that
+	// Endpoints are the possible destinations, the most probable first; Stopped are the ones of packets that
 	// do not arrive.
 	Endpoints []Endpoint       `json:"endpoints,omitempty"`
 	Stopped   []netip.AddrPort `json:"-"`
@@ -41,11 +41,11 @@ type Outcome struct {
 	Why        string  `json:"why,omitempty"`
 	How        string  `json:"how,omitempty"` // of refused, unreachable, unknown
 	By         RuleRef `json:"by,omitzero"`
-	// Reason is why a rule of our own rejects or drops it, with the Fault that it may be about; Unserved
+	// Reason is why a rule of our own rejects or drops it, with the Fault that it may be about; NoEndpoint
 	// reports whether that is because nothing serves it.
-	Reason   string `json:"reason,omitempty"`
-	Fault    string `json:"fault,omitempty"`
-	Unserved bool   `json:"-"`
+	Reason     string `json:"reason,omitempty"`
+	Fault      string `json:"fault,omitempty"`
+	NoEndpoint bool   `json:"-"`
 	// Readers add Because, which is both in words, and the field of the Service that leads to it.
 	Because string `json:"because,omitempty"`
 	Field   string `json:"field,omitempty"`
@@ -90,7 +90,7 @@ type Reply struct {
 	Bypasses bool   `json:"bypasses,omitempty"` // it does not pass the node
 	// Later reports whether the reply passes, and the verdict is of what the client sends then.
 	Later   bool    `json:"later,omitempty"`
-	How     string  `json:"how,omitempty"` // this and the others as those of an [Outcome]
+	How     string  `json:"how,omitempty"` // this and the others as in an [Outcome]
 	By      RuleRef `json:"by,omitzero"`
 	Reason  string  `json:"reason,omitempty"`
 	Fault   string  `json:"fault,omitempty"`
