@@ -262,7 +262,7 @@ func (n *notes) stop(e *simulate.Event, c nft.ChainID) {
 	if len(n.Faults) > 0 {
 		n.Reason, n.Fault = path.ReasonFault, n.Faults[0]
 	}
-	n.NoEndpoint = n.Reason == path.ReasonNoEndpoint || n.Reason == path.ReasonNoLocalEndpoint || n.Reason == path.ReasonHeld
+	n.NoEndpoint = slices.Contains([]string{path.ReasonNoEndpoint, path.ReasonNoLocalEndpoint, path.ReasonHeld}, n.Reason)
 }
 
 // reason returns the reason by the set in which the packet was last found.
