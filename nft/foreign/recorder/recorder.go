@@ -246,7 +246,7 @@ func (n *notes) addAffinity(e *simulate.Event, c nft.ChainID) error {
 	a, ok := netip.AddrFromSlice(endpoint.Data[:min(len(endpoint.Data), length)])
 	if !found || !ok || len(endpoint.Data) < length+2 {
 		n.note(e, c, path.StepRemember,
-			e.Set.Name+" has a removed endpoint for the client, which gets another one")
+			e.Set.Name+" has an endpoint for the client that is gone: the client gets another one")
 		return nil
 	}
 	at := netip.AddrPortFrom(a, binary.BigEndian.Uint16(endpoint.Data[length:]))
