@@ -192,10 +192,10 @@ func (f *Flags) addOtherModes(s flagSection) {
 // addUnused adds flags that are accepted only for kube-proxy's command lines.
 func (f *Flags) addUnused(s flagSection) {
 	p := &f.proxy
-	s.add(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no effect: for IPVS")
-	s.add(&p.IPVS.TCPTimeout, "ipvs-tcp-timeout", "ipvs.tcpTimeout", "no effect: for IPVS")
-	s.add(&p.IPVS.TCPFinTimeout, "ipvs-tcpfin-timeout", "ipvs.tcpFinTimeout", "no effect: for IPVS")
-	s.add(&p.IPVS.UDPTimeout, "ipvs-udp-timeout", "ipvs.udpTimeout", "no effect: for IPVS")
+	s.add(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no effect: no interface has addresses of Services")
+	s.add(&p.IPVS.TCPTimeout, "ipvs-tcp-timeout", "ipvs.tcpTimeout", "no effect: use --conntrack-tcp-timeout-established")
+	s.add(&p.IPVS.TCPFinTimeout, "ipvs-tcpfin-timeout", "ipvs.tcpFinTimeout", "no effect: connection tracking has its own")
+	s.add(&p.IPVS.UDPTimeout, "ipvs-udp-timeout", "ipvs.udpTimeout", "no effect: use --conntrack-udp-timeout-stream")
 	s.add(p.IPTables.LocalhostNodePorts, "iptables-localhost-nodeports", "iptables.localhostNodePorts",
 		"no effect: use --nodeport-addresses for NodePorts on 127.0.0.1")
 	s.add(&p.ConfigSyncPeriod, "config-sync-period", "configSyncPeriod",

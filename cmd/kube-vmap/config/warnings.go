@@ -75,7 +75,7 @@ func (c *Config) unused() ([]string, error) {
 	for path, value := range values {
 		kubeProxys := value == "1s" && (path == "iptables.minSyncPeriod" || path == "nftables.minSyncPeriod")
 		if !c.hasEffect(path) && !reflect.DeepEqual(value, usual[path]) && !kubeProxys {
-			names = append(names, c.name(path))
+			names = append(names, c.name(path)+c.instead(path))
 		}
 	}
 	for _, flag := range []string{"boot-id-file", "machine-id-file"} {
@@ -85,6 +85,19 @@ func (c *Config) unused() ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// instead returns what replaces a setting of IPVS, in parentheses, for [Config.unused].
+func (c *Config) instead(path string) string {
+	switch path {
+	case "ipvs.strictARP":
+		return " (no interface has addresses of Services)"
+	case "ipvs.tcpTimeout":
+		return fmt.Sprintf(" (%s applies)", c.name("conntrack.tcpEstablishedTimeout"))
+	case "ipvs.udpTimeout":
+		return fmt.Sprintf(" (%s applies)", c.name("conntrack.udpStreamTimeout"))
+	}
+	return ""
 }
 
 func (c *Config) hasEffect(path string) bool {

@@ -21,7 +21,8 @@ func TestFieldsWithoutEffectAreOneWarning(t *testing.T) {
 		{"mode: ipvs\niptables: {masqueradeBit: 7, syncPeriod: 7s}\nipvs: {syncPeriod: 7s, minSyncPeriod: 2s}", "iptables.syncPeriod"},
 		{
 			"ipvs: {syncPeriod: 7s, scheduler: sh, strictARP: true, tcpTimeout: 1s, tcpFinTimeout: 1s, udpTimeout: 1s, excludeCIDRs: [10.0.0.0/8]}",
-			"ipvs.strictARP, ipvs.syncPeriod, ipvs.tcpFinTimeout, ipvs.tcpTimeout, ipvs.udpTimeout",
+			"ipvs.strictARP (no interface has addresses of Services), ipvs.syncPeriod, ipvs.tcpFinTimeout, " +
+				"ipvs.tcpTimeout (conntrack.tcpEstablishedTimeout applies), ipvs.udpTimeout (conntrack.udpStreamTimeout applies)",
 		},
 		{"portRange: 1-2\nwindowsRunAsService: true\nconfigSyncPeriod: 1m\nshowHiddenMetricsForVersion: '1.35'", "configSyncPeriod, portRange, showHiddenMetricsForVersion, windowsRunAsService"},
 		{
@@ -53,9 +54,10 @@ func TestFlagsWithoutEffectAreWarnedAbout(t *testing.T) {
 	for args, want := range map[string]string{
 		"--ipvs-strict-arp --iptables-localhost-nodeports=false --boot-id-file=/b --machine-id-file=/m --vmodule=a=1 " +
 			"--feature-gates=AllBeta=false --iptables-masquerade-bit=7 --ipvs-sync-period=7s": "--boot-id-file, --iptables-localhost-nodeports, " +
-			"--iptables-masquerade-bit, --ipvs-strict-arp, --ipvs-sync-period, --machine-id-file, --vmodule, featureGates.AllBeta",
+			"--iptables-masquerade-bit, --ipvs-strict-arp (no interface has addresses of Services), --ipvs-sync-period, --machine-id-file, --vmodule, featureGates.AllBeta",
 		"--proxy-mode=ipvs --iptables-sync-period=7s": "--iptables-sync-period",
-		file + " --vmodule=a=1 --machine-id-file=/m":  "--machine-id-file, --vmodule, ipvs.strictARP",
+		file + " --vmodule=a=1 --machine-id-file=/m":  "--machine-id-file, --vmodule, ipvs.strictARP (no interface has addresses of Services)",
+		"--ipvs-udp-timeout=7s":                       "--ipvs-udp-timeout (--conntrack-udp-timeout-stream applies)",
 	} {
 		got := warned(load(t, strings.Fields(args)...), "without effect")
 		if !slices.Equal(got, []string{"set, but without effect here: " + want}) {
