@@ -136,7 +136,7 @@ endif
 	RUN=bin/test-kernels .ci/gotest -arch '$(ARCH)' $(if $(filter amd64,$(ARCH)),,-program bin/kube-vmap-linux-$(ARCH)) \
 		-suites '$(SUITES)' -run '$(TESTS)' $(KERNELS)
 
-test-nft: ## listings are read and reload with nft 1.0.6 and 1.1.3 (root)
+test-nft: ## listings are read and reload with nft 1.0.6, 1.1.3 and 1.1.7 (root)
 	@.ci/setup nft
 	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
 	CI=true .ci/gotest -count=1 -run 'Golden|NftListsAndLoads|LoadedByNft' ./integration/ruleset

@@ -25,13 +25,13 @@ var programs = []string{
 // extensions are the folders of iptables' extensions, on any architecture.
 const extensions = "/usr/lib/*/xtables/*.so"
 
-// settings are files that these programs read, and nfts another version of nft that tests expect.
+// settings are files that these programs read, and nfts other versions of nft that tests expect.
 // They may be missing.
 var (
 	settings = []string{
 		"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2",
 	}
-	nfts = []string{".cache/nft/trixie"}
+	nfts = []string{".cache/nft/trixie", ".cache/nft/forky"}
 )
 
 // addPrograms adds programs to the disk, and files that they read. For another

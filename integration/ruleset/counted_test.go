@@ -83,7 +83,7 @@ func TestKernelKeepsWrittenCounts(t *testing.T) {
 func TestNftListsAndLoadsConnections(t *testing.T) {
 	p, lists := counting(t)
 	for _, f := range model.Families {
-		for _, nft := range []program{installed(t), newer} {
+		for _, nft := range versions(t) {
 			t.Run("nft "+nft.version+", "+f.String(), func(t *testing.T) {
 				nft.mustBeHad(t)
 				o := nft.run(p.machine, "", "list", "table", commands("FAM", f), "kube-vmap")

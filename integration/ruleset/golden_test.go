@@ -109,7 +109,7 @@ func (g *golden) run(t *testing.T) *proxy {
 func loaderOf(t *testing.T, worlds ...*world) program {
 	for _, w := range worlds {
 		if !installed(t).loads(w, model.IPv6) {
-			return newer
+			return newer[0]
 		}
 	}
 	return installed(t)

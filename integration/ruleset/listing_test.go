@@ -11,7 +11,7 @@ import (
 // checkListings lists the rule set with every version of nft, and loads the listing.
 func checkListings(t *testing.T, p *proxy) {
 	t.Helper()
-	for _, nft := range []program{installed(t), newer} {
+	for _, nft := range versions(t) {
 		t.Run("nft "+nft.version, func(t *testing.T) {
 			nft.mustBeHad(t)
 			for _, f := range model.Families {
@@ -71,7 +71,7 @@ func TestNftListsAndLoadsLargeRuleSets(t *testing.T) {
 // yet: what one lists while they are there, one can load.
 func TestNftListsAndLoadsAffinity(t *testing.T) {
 	for _, f := range model.Families {
-		for _, nft := range []program{installed(t), newer} {
+		for _, nft := range versions(t) {
 			t.Run("nft "+nft.version+", "+f.String(), func(t *testing.T) {
 				nft.mustBeHad(t)
 				p, _ := start(newMachine(t), readGolden(t, "affinity").world("frontends"))

@@ -39,11 +39,19 @@ func installed(t testing.TB) program {
 	return program{version: "the installed", path: path}
 }
 
-// newer is the version that .ci/nft-versions fetches.
-var newer = fetched("1.1.3")
+// newer are the versions that .ci/nft-versions fetches.
+var newer = []program{fetched("trixie"), fetched("forky")}
 
-func fetched(version string) program {
-	path, err := filepath.Abs("../../.cache/nft/trixie/nft")
+// versions returns every version.
+func versions(t testing.TB) []program {
+	t.Helper()
+	return append([]program{installed(t)}, newer...)
+}
+
+// fetched returns the version of a Debian release.
+func fetched(release string) program {
+	version := "of Debian " + release
+	path, err := filepath.Abs("../../.cache/nft/" + release + "/nft")
 	if err == nil {
 		_, err = os.Stat(path)
 	}
