@@ -62,7 +62,7 @@ func checkAssets(t *testing.T, out string) {
 // checkChart checks that the chart has the files that its templates read, and the version.
 func checkChart(t *testing.T, chart map[string]string) {
 	t.Helper()
-	for _, want := range []string{"\nversion: " + version[1:] + "\n", "\nappVersion: \"" + tag + "\"\n"} {
+	for _, want := range []string{"\nversion: " + version[1:] + "\n", "\nappVersion: \"" + tag + "\"\n", "\nhome: https://localhost/kube-vmap\n"} {
 		if got := chart["kube-vmap/Chart.yaml"]; !strings.Contains(got, want) {
 			t.Errorf("Chart.yaml is\n%s, want in it\n%s", got, want)
 		}
