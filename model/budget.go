@@ -74,10 +74,17 @@ func (e *serviceEntry) measure() (weight int) {
 		weight += lists * min((SharesPerEndpoint-1)*endpoints, MaxSlots*ports*len(s.ClusterIPs))
 	}
 	slots := max(endpoints, e.weightedSlots())
+	many := slots > MaxSlots*ports
+	if s.SlowStart > 0 {
+		many = FullStep*slots > MaxSlots*ports
+		pools := ports * len(s.ClusterIPs)
+		slots = min(FullStep*maxStartFactor*slots, minManySlots*pools+FullStep*endpoints,
+			maxStartSlots*pools+FullStep*max(0, slots-maxStartSlots/FullStep))
+	}
 	switch {
 	case s.Affinity > 0:
 		return weight + (slots+endpoints)*weightOfSharedEndpoint
-	case slots > MaxSlots*ports:
+	case many:
 		return weight + slots*weightOfSharedEndpoint
 	}
 	return weight + slots*lists + endpoints // one more for the connection to itself

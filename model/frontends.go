@@ -147,6 +147,9 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 		PassiveChecks: cmp.Or(p.PassiveChecks, o.PassiveChecks).ifOn(),
 		Avoided:       lists.avoided,
 	}
+	if pool.Affinity > 0 || !pool.Scheduler.IsHash() {
+		pool.SlowStart = p.SlowStart
+	}
 	if pool.PassiveChecks != 0 {
 		pool.StandBy = lists.standBy
 	}

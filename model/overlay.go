@@ -1,7 +1,7 @@
 package model
 
-// An Overlay is what a follower changes of one pool: [UnresponsiveEndpoints], [PoolShares] or
-// [HoldChange]. It stays in effect until another one of its kind replaces it, or the Service no
+// An Overlay is what a follower changes of one pool: [UnresponsiveEndpoints], [SlowStart], [PoolShares]
+// or [HoldChange]. It stays in effect until another one of its kind replaces it, or the Service no
 // longer has what it changes.
 type Overlay interface {
 	target() overlayTarget
@@ -20,7 +20,8 @@ type overlayKind uint8
 // The kinds of overlays, in the order in which they apply.
 const (
 	overlayUnresponsive overlayKind = iota
-	overlayShares                   // of the endpoints that are not avoided
+	overlaySlowStart                // of the endpoints that are not avoided
+	overlayShares
 	overlayHold
 	overlayKinds
 )
@@ -47,13 +48,17 @@ func (e *serviceEntry) applyOverlays(o *Options) {
 	all := e.overlays
 	e.overlays = nil
 	for i := range e.frontends {
-		if len(all) == 0 {
-			return
+		f := &e.frontends[i]
+		if len(all) == 0 && f.Pool.SlowStart == 0 {
+			continue
 		}
 		for kind := range overlayKinds {
-			at := overlayTarget{e.frontends[i].Match, kind}
+			at := overlayTarget{f.Match, kind}
 			overlay := all[at]
-			if overlay == nil || !e.frontends[i].IsClusterIP() {
+			if overlay == nil && kind == overlaySlowStart && e.overlays[at] == nil {
+				overlay = SlowStart{Key: f.Match} // of a new pool
+			}
+			if overlay == nil || !f.IsClusterIP() {
 				continue
 			}
 			// Of ports with one number, the first one gets the ClusterIP, and its pool is programmed.

@@ -24,6 +24,9 @@ type Pool struct {
 	// connection gets one slot. Nil means one each. They follow from the weights, unless
 	// the scheduler decides them by other means.
 	ClusterShares, LocalShares []uint16
+	// ClusterSteps and LocalSteps are their steps during a SlowStart, which is zero for a hash.
+	ClusterSteps, LocalSteps Steps
+	SlowStart                time.Duration
 	// Hairpin lists the endpoint addresses on this node; with a Hold also ones that only clients of other
 	// nodes reach. A connection from one of them to itself must be masqueraded, or else its replies
 	// would stay within the pod and their addresses would not be translated back.
@@ -60,9 +63,9 @@ type Pool struct {
 // List returns the endpoints for local traffic or for traffic of the whole cluster.
 func (p *Pool) List(local bool) ListShares {
 	if local {
-		return ListShares{p.Local, p.LocalWeights, p.LocalShares}
+		return ListShares{p.Local, p.LocalWeights, p.LocalShares, p.LocalSteps}
 	}
-	return ListShares{p.Cluster, p.ClusterWeights, p.ClusterShares}
+	return ListShares{p.Cluster, p.ClusterWeights, p.ClusterShares, p.ClusterSteps}
 }
 
 // Slots returns how many slots the endpoints take, for local traffic or for traffic of
@@ -81,6 +84,7 @@ func (p *Pool) equal(o *Pool) bool {
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
 		equalLists(p.ClusterWeights, o.ClusterWeights) && equalLists(p.LocalWeights, o.LocalWeights) &&
 		equalLists(p.ClusterShares, o.ClusterShares) && equalLists(p.LocalShares, o.LocalShares) &&
+		p.ClusterSteps.equal(&o.ClusterSteps) && p.LocalSteps.equal(&o.LocalSteps) && p.SlowStart == o.SlowStart &&
 		equalLists(p.Hairpin, o.Hairpin) && p.PassiveChecks == o.PassiveChecks && equalLists(p.Avoided, o.Avoided) &&
 		equalLists(p.StandBy, o.StandBy)
 }

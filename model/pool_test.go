@@ -50,6 +50,9 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Pool.PassiveChecks":       {func(f *Frontend) { f.Pool.PassiveChecks = PassiveChecksAvoid }, false},
 		"Pool.Avoided":             {func(f *Frontend) { f.Pool.Avoided = podPorts(IPv4, 3) }, false},
 		"Pool.StandBy":             {func(f *Frontend) { f.Pool.StandBy = podPorts(IPv4, 3) }, false},
+		"Pool.SlowStart":           {func(f *Frontend) { f.Pool.SlowStart = time.Minute }, false},
+		"Pool.ClusterSteps":        {func(f *Frontend) { f.Pool.ClusterSteps.Eighths = []uint8{8, 1} }, false},
+		"Pool.LocalSteps":          {func(f *Frontend) { f.Pool.LocalSteps.Slots = 8 }, false},
 		"Pool.Hairpin":             {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frontend]()) {

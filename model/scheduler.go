@@ -40,6 +40,9 @@ const (
 // String returns the scheduler's name in IPVS, where it has one.
 func (s Scheduler) String() string { return nameOf(s, "Scheduler", schedulerNames[:]) }
 
+// IsHash reports whether it chooses by the client's address.
+func (s Scheduler) IsHash() bool { return s == SchedulerSourceHash || s == SchedulerMaglev }
+
 var schedulerNames = [...]string{
 	SchedulerDefault:          "default",
 	SchedulerRandom:           "random",

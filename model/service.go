@@ -86,6 +86,8 @@ type Service struct {
 	// RetryRefused hides the refusals of endpoints from clients of TCP, which then connect again. A
 	// Hold implies it.
 	RetryRefused bool
+	// SlowStart is the time after which an endpoint that joins others has all of its weight.
+	SlowStart time.Duration
 	// ScaleToZero reports whether a program outside decides by the demand for the Service whether it
 	// has endpoints.
 	ScaleToZero bool
@@ -116,7 +118,7 @@ func (s *Service) equal(o *Service) bool {
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
 		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks &&
-		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.ScaleToZero == o.ScaleToZero &&
+		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.SlowStart == o.SlowStart && s.ScaleToZero == o.ScaleToZero &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

@@ -21,8 +21,9 @@ type ListShares struct {
 	Endpoints []netip.AddrPort
 	Weights   []uint16
 	// Shares has one number for each endpoint; nil means the shares that follow from
-	// weights.
+	// weights and steps.
 	Shares []uint16
+	Steps  Steps // may change while shares stay
 }
 
 // apply replaces the shares in effect if these are for the same endpoints and weights, or

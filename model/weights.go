@@ -13,7 +13,7 @@ const (
 	manySlotsPerEndpoint = 4
 )
 
-func sum(numbers []uint16) int {
+func sum[T uint16 | int](numbers []T) int {
 	n := 0
 	for _, x := range numbers {
 		n += int(x)
@@ -21,9 +21,12 @@ func sum(numbers []uint16) int {
 	return n
 }
 
-// SharesOfWeights returns the shares that follow from the weights, of the endpoints for
+// SharesOfWeights returns the shares that follow from the weights and steps, of the endpoints for
 // local traffic or for traffic of the whole cluster.
-func (p *Pool) SharesOfWeights(local bool) []uint16 { return p.sharesFor(p.List(local).Weights) }
+func (p *Pool) SharesOfWeights(local bool) []uint16 {
+	list := p.List(local)
+	return list.Steps.divide(p.sharesFor(list.Weights))
+}
 
 // sharesFor returns how many slots endpoints with these weights take; nil means one each.
 // Weights are reduced by their greatest common divisor. If their sum exceeds the maximum
@@ -67,8 +70,8 @@ func reduceOrApportion(weights []uint16, most int) []uint16 {
 }
 
 // commonDivisor returns the greatest common divisor of weights, 1 for an empty list.
-func commonDivisor(weights []uint16) uint16 {
-	var a uint16
+func commonDivisor[W uint16 | int](weights []W) W {
+	var a W
 	for _, b := range weights {
 		for b != 0 {
 			a, b = b, a%b
@@ -83,7 +86,7 @@ func commonDivisor(weights []uint16) uint16 {
 // Apportion divides slots in proportion to weights by the method of the largest
 // remainder, but with at least one slot for each weight above zero. There must be a slot for
 // each of these, and at least one of them.
-func Apportion(weights []uint16, slots int) []uint16 {
+func Apportion[W uint16 | int](weights []W, slots int) []uint16 {
 	out := make([]uint16, len(weights))
 	total, left := sum(weights), slots
 	// Each one that gets a whole slot for less leaves less to the others, so more of them

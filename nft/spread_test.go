@@ -127,3 +127,43 @@ func TestPoolWithoutWeightsAllocatesNoSlots(t *testing.T) {
 		t.Error("the slots are a copy")
 	}
 }
+
+// TestStepsChangeElementsOfSlotsOnly takes one of some endpoints through a slow start: in no batch is
+// an element of a verdict map, a chain or a set.
+func TestStepsChangeElementsOfSlotsOnly(t *testing.T) {
+	for _, n := range []int{2, 4, 40} { // the last ones in one map for all
+		for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerLeastConnections} {
+			for _, affinity := range []time.Duration{0, time.Hour} {
+				at := func(step uint8) Change {
+					f := weightedFrontend(model.IPv6, model.SCTP, s, affinity, make([]uint16, n)...)
+					f.Pool.ClusterWeights, f.Pool.LocalWeights, f.Pool.Local, f.Pool.LocalShares = nil, nil, nil, nil
+					f.Pool.ClusterSteps.Eighths = append(slices.Repeat([]uint8{model.FullStep}, n-1), step)
+					f.Pool.ClusterSteps.Slots = model.FullStep*n - model.FullStep + 1
+					f.Pool.ClusterShares = f.Pool.SharesOfWeights(false)
+					return Change{Set: []model.Frontend{f}}
+				}
+				rules, _ := Adopt(sampleConfig, Tables{}, at(1))
+				for step := uint8(2); step <= model.FullStep; step *= 2 {
+					plan, elements := rules.Plan(at(step)), 0
+					for _, op := range plan.Batch {
+						var set SetID
+						switch op := op.(type) {
+						case AddElements:
+							set, elements = op.Set, elements+len(op.Elements)
+						case DeleteElements:
+							set = op.Set
+						default:
+							t.Errorf("%d endpoints, %s: %T", n, s, op)
+						}
+						if k := set.Kind; k != SetEndpoints && k != SetEndpointsMany && k != SetStickyNumbers {
+							t.Errorf("%d endpoints, %s: elements of %s", n, s, set.Name())
+						}
+					}
+					if rules.Commit(plan); elements == 0 || elements > 40 {
+						t.Errorf("%d endpoints, %s: step %d changes %d elements", n, s, step, elements)
+					}
+				}
+			}
+		}
+	}
+}

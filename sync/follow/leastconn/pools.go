@@ -104,6 +104,9 @@ func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period 
 		if l.Weights != nil {
 			loads[i].weight = float64(l.Weights[i])
 		}
+		if l.Steps.Eighths != nil {
+			loads[i].weight *= float64(l.Steps.Eighths[i]) / model.FullStep
+		}
 		arrived += c.arrived
 	}
 	l.rate.add(float64(arrived), since)
