@@ -21,6 +21,7 @@ import (
 	"kube-vmap/sync/follow/leastconn"
 	"kube-vmap/sync/follow/localhost"
 	"kube-vmap/sync/follow/passivehealth"
+	"kube-vmap/sync/follow/slowstart"
 	"kube-vmap/sync/serve/health"
 	"kube-vmap/sync/serve/metrics"
 	"kube-vmap/sync/source/addresses"
@@ -49,6 +50,7 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 			Tracking: conntrack.New(conntrack.Config{}), Overlays: p.loop.Overlays, Log: p.log,
 			Background: p.loop.Background,
 		}),
+		slowstart.New(p.loop.Overlays, p.loop.Background),
 		affinity.New(affinity.Config{
 			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Full: m.AffinityFull, Background: p.loop.Background,
 		}),

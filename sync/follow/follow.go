@@ -5,6 +5,7 @@
 //	connections    reads connection counters, and removes counters of removed endpoints
 //	affinity       evicts clients with session affinity where the map is nearly full
 //	leastconn      steers new connections to the endpoints with the fewest
+//	slowstart      takes endpoints that joined others to their full weights
 //	passivehealth  finds unresponsive endpoints
 //	hold           ends the hold of connections that waited for an endpoint for too long
 //	demand         reports the demand for Services that scale to zero

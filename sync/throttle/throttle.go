@@ -8,6 +8,7 @@
 //	1/100   simulating the packets by which the node checks itself
 //	1/20    reading who waits for an endpoint; their clients, and connections, while a Service scales
 //	        to zero; comparing what to report of it
+//	1/20    steps of endpoints that start slowly
 //	1/20    reading connection counters; for passive health checks, 1/2001
 //
 // Readings of connections for passive health checks take 0.4 %, of each family and protocol; 0.025 %

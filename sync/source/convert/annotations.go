@@ -16,6 +16,7 @@ import (
 var Keys = append([]string{
 	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks, annotationHold, annotationRetryRefused,
+	annotationSlowStart,
 	annotationScaleToZero[0], annotationScaleToZero[1],
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
@@ -97,25 +98,34 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 // annotationHold is how long connections to a Service without an endpoint wait for one.
 const annotationHold = "kube-vmap.io/hold"
 
-// The shortest and the longest hold.
-const (
-	minHold = time.Second
-	maxHold = 10 * time.Minute
-)
-
 var errHold = errors.New(`must be a duration from 1s to 10m, such as "30s"; connections are not held`)
 
-// parseHold returns how long connections wait; zero, which an empty value means, or with an error,
-// if they do not.
-func parseHold(value string) (time.Duration, error) {
-	if value == "" {
-		return 0, nil
+// timeWithin returns a function that parses a time within limits; zero if it is empty, or with an error.
+func timeWithin(least, most time.Duration, invalid error) func(string) (time.Duration, error) {
+	return func(value string) (time.Duration, error) {
+		if value == "" {
+			return 0, nil
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d < least || d > most {
+			return 0, invalid
+		}
+		return d, nil
 	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d < minHold || d > maxHold {
-		return 0, errHold
+}
+
+// annotationSlowStart is the time after which an endpoint that joins others has its weight.
+const annotationSlowStart = "kube-vmap.io/slow-start"
+
+var errSlowStart = errors.New(`must be a duration from 10s to 15m, such as "60s"; endpoints begin with their weights`)
+
+// checkSlowStart removes the slow start of a Service whose scheduler chooses by a hash.
+func (f *findings) checkSlowStart(s *model.Service) {
+	if s.SlowStart > 0 && s.Affinity == 0 && s.Scheduler.IsHash() {
+		path := field.NewPath("metadata", "annotations").Key(annotationSlowStart)
+		f.skip(field.Invalid(path, s.SlowStart.String(), "has no effect with scheduler "+s.Scheduler.String()))
+		s.SlowStart = 0
 	}
-	return d, nil
 }
 
 // annotationRetryRefused says whether connections that an endpoint refuses are retried.

@@ -83,6 +83,37 @@ func TestHoldOfService(t *testing.T) {
 	}
 }
 
+func TestSlowStartOfService(t *testing.T) {
+	const name = "kube-vmap.io/slow-start"
+	for value, want := range map[string]time.Duration{
+		"": 0, "10s": 10 * time.Second, "60s": time.Minute, "15m": 15 * time.Minute,
+		"9.9s": -1, "15m1s": -1, "-60s": -1, "60": -1, "true": -1,
+	} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = map[string]string{name: value} }))
+		s, text := wantService(), ""
+		if want < 0 {
+			want, text = 0, "10s to 15m"
+		}
+		s.SlowStart = want
+		check(t, value, s, got)
+		checkAnnotation(t, value, errs, name, text)
+	}
+	for value, scheduler := range map[string]model.Scheduler{"sh": model.SchedulerSourceHash, "mh": model.SchedulerMaglev} {
+		for _, affinity := range []corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP} {
+			got, errs := Service(service(func(s *corev1.Service) {
+				s.Annotations = map[string]string{name: "60s", "kube-vmap.io/scheduler": value}
+				s.Spec.SessionAffinity = affinity
+			}))
+			s, text := wantService(), "no effect with scheduler "+value
+			if s.Scheduler = scheduler; affinity == corev1.ServiceAffinityClientIP {
+				s.Affinity, s.SlowStart, text = 3*time.Hour, time.Minute, ""
+			}
+			check(t, value, s, got)
+			checkAnnotation(t, value, errs, name, text)
+		}
+	}
+}
+
 func TestRetryRefusedOfService(t *testing.T) {
 	const name = "kube-vmap.io/retry-refused"
 	for value, want := range map[string]bool{"": false, "true": true, "false": false, "yes": false} {

@@ -48,8 +48,9 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Affinity:       f.affinity(&s.Spec),
 		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
 		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
-		Hold:           annotation(&f, s.Annotations, annotationHold, parseHold),
+		Hold:           annotation(&f, s.Annotations, annotationHold, timeWithin(time.Second, 10*time.Minute, errHold)),
 		RetryRefused:   annotation(&f, s.Annotations, annotationRetryRefused, parseRetryRefused),
+		SlowStart:      annotation(&f, s.Annotations, annotationSlowStart, timeWithin(10*time.Second, 15*time.Minute, errSlowStart)),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 
@@ -60,6 +61,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	f.scaleToZero(out, s.Annotations)
 	f.limitAddresses(out)
 	f.limitTables(out)
+	f.checkSlowStart(out)
 	if f.invalid {
 		return nil, f.list()
 	}
