@@ -224,6 +224,16 @@ func TestFindings(t *testing.T) {
 			notice, "StandBy", "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice",
 			"1 of 3 endpoints stands by, since others have a better priority: 10.244.0.1",
 		}}},
+		"slow start": {func(w *world) {
+			w.change = func(d *nodestatus.Document) {
+				for _, p := range d.EachPort() {
+					p.Endpoints[0].SlowStart, p.Endpoints[1].SlowStart = "1/8", "1/2"
+				}
+			}
+		}, []want{{
+			notice, "SlowStart", "metadata.annotations[kube-vmap.io/slow-start]",
+			"2 of 3 endpoints have joined others, with a part of the weight for now: 10.244.0.1:8080, 10.244.0.2:8080",
+		}}},
 		"different weights": {func(w *world) { w.slice.Weight = 3 }, []want{{notice, "Weights", weight, "the 3 endpoints have different weights"}}},
 		"internal policy": {
 			func(w *world) { w.service.InternalPolicy = model.PolicyLocal },

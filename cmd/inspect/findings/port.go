@@ -180,7 +180,7 @@ func (c *collector) stale(p *nodestatus.Port) {
 }
 
 func (c *collector) used(p *nodestatus.Port, v *portView) {
-	var fallback, local, early, refuses, silent []*nodestatus.Endpoint
+	var fallback, local, early, starting, refuses, silent []*nodestatus.Endpoint
 	for _, e := range v.used {
 		k := e.KnownConditions()
 		switch {
@@ -197,6 +197,9 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 			refuses = append(refuses, e)
 		case e.Unanswered > 0 && (e.Unresponsive == nil || e.Unresponsive.Possibly):
 			silent = append(silent, e)
+		}
+		if e.SlowStart != "" {
+			starting = append(starting, e)
 		}
 	}
 	add := func(severity, reason, kind, field string, hit []*nodestatus.Endpoint) {
@@ -217,6 +220,7 @@ func (c *collector) used(p *nodestatus.Port, v *portView) {
 		break // the first decides
 	}
 	add(notice, nodestatus.ReasonFallback, "", nodestatus.FieldDeletion, local)
+	add(notice, nodestatus.ReasonSlowStart, "", nodestatus.FieldSlowStart, starting)
 	add(notice, nodestatus.ReasonPublishedEarly, "", field, early)
 	kind := ""
 	if p.RetryRefused {

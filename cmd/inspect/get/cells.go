@@ -179,6 +179,8 @@ func why(i *item) string {
 		return "(silent)"
 	case e.Unresponsive != nil:
 		return "(possibly unresponsive)"
+	case e.SlowStart != "":
+		return "(slow start, " + e.SlowStart + ")"
 	case e.KnownConditions().Terminating && !e.KnownConditions().Ready:
 		return "(fallback)"
 	}

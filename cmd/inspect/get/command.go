@@ -83,8 +83,9 @@ func help() string {
                    Gone (in no EndpointSlice, but with open connections), Avoided
                    (it is unresponsive). One that is used may be (unresponsive),
                    with MaxPercent or LastEndpoint if that is why it is not Avoided,
-                   (possibly unresponsive), a terminating (fallback) or, with
-                   --observe, one that (refuses) with a reset or is (silent).
+                   (possibly unresponsive), in (slow start) with a part of its
+                   weight, a terminating (fallback) or, with --observe, one that
+                   (refuses) with a reset or is (silent).
                    With -o wide, FIELD is the field of an object that causes the
                    REASON. SHARE is the part of new connections.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the

@@ -155,6 +155,8 @@ type Endpoint struct {
 	// zero if all endpoints have one.
 	Share      int `json:"share,omitempty"`
 	LocalShare int `json:"localShare,omitempty"`
+	// SlowStart is the part of its weight that it gets while it starts, as "1/8"; daemon only.
+	SlowStart string `json:"slowStart,omitempty"`
 	// Reason is why it gets no new connections; empty if it does.
 	Reason string `json:"reason,omitempty"`
 	// The fields of the EndpointSlices; daemon only.

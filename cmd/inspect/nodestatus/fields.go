@@ -28,6 +28,7 @@ const (
 	FieldDeletion    = "metadata.deletionTimestamp of the pod"
 	FieldWeight      = "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice"
 	FieldHold        = "metadata.annotations[kube-vmap.io/hold]"
+	FieldSlowStart   = "metadata.annotations[kube-vmap.io/slow-start]"
 	FieldPriority    = "metadata.annotations[kube-vmap.io/priority] of the EndpointSlice"
 	FieldHints       = "endpoints[].hints of the EndpointSlice"
 	FieldAddress     = "endpoints[].addresses of the EndpointSlice: "

@@ -190,6 +190,10 @@ var reasons = []reason{
 	}),
 	row(ReasonWeights, notice, "endpoints have different weights", "",
 		func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) }),
+	row(ReasonSlowStart, notice, "endpoints have joined others, with a part of their weights for now",
+		"", func(s *sentence) string {
+			return s.of() + s.pick(" has", " have") + " joined others, with a part of the weight for now" + s.named()
+		}),
 	row(ReasonStandBy, notice, "endpoints stand by, since others have a better priority",
 		"", func(s *sentence) string {
 			return s.of() + s.pick(" stands", " stand") + " by, since others have a better priority" + s.named()

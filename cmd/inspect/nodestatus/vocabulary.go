@@ -26,6 +26,7 @@ const (
 	ReasonAffinity       = "Affinity"
 	ReasonScheduler      = "Scheduler"
 	ReasonWeights        = "Weights"
+	ReasonSlowStart      = "SlowStart"
 	ReasonStandBy        = "StandBy"
 	ReasonBusy           = "Busy"
 	ReasonPublishedEarly = "PublishedEarly"

@@ -2,6 +2,7 @@ package build
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -192,16 +193,25 @@ func (b *portBuilder) listed(considered []model.EndpointExplanation) (list []mod
 
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []nodestatus.Endpoint {
 	var cluster, local slotsOf
+	starts := map[netip.AddrPort]string{}
 	if len(b.installed) > 0 && b.installed[0].IsClusterIP() {
 		p := &b.installed[0]
 		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares),
 			newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
+		for _, list := range [...]model.ListShares{p.Pool.List(true), p.Pool.List(false)} {
+			for i, eighths := range list.Steps.Eighths {
+				if eighths < model.FullStep {
+					starts[list.Endpoints[i]] = fmt.Sprintf("1/%d", model.FullStep/eighths)
+				}
+			}
+		}
 	}
 	out := make([]nodestatus.Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
 	addSlots := func(e *nodestatus.Endpoint, at netip.AddrPort) {
 		e.Slot, e.Share = cluster.of(at)
 		e.LocalSlot, e.LocalShare = local.of(at)
+		e.SlowStart = starts[at]
 		seen[at] = true
 	}
 	byLocal := b.onlyLocal()

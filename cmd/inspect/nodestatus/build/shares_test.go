@@ -64,6 +64,32 @@ func TestSharesAndWeightsAreShown(t *testing.T) {
 	}
 }
 
+// TestSlowStartIsShown has three endpoints, of which two have joined.
+func TestSlowStartIsShown(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			c := config
+			c.Overlays = make(chan []model.Overlay)
+			events, key, at := one(f, p, 3)
+			web := events[0].(sync.SetService).Service
+			web.SlowStart = time.Minute
+			events[0] = sync.SetService{Service: web}
+			set := model.SlowStart{Key: key, Cluster: model.ListShares{Endpoints: at, Steps: model.Steps{Eighths: []uint8{8, 2, 1}, Slots: 85}}}
+			daemon, kernel := bothOf(t, c, events, func() { c.Overlays <- []model.Overlay{set} })
+			for i, want := range []struct {
+				starts string
+				share  int
+			}{{"", 62}, {"1/4", 15}, {"1/8", 8}} {
+				of, seen := daemon.Services[0].Ports[0].Endpoints[i], kernel.Services[0].Ports[0].Endpoints[i]
+				if of.SlowStart != want.starts || of.Share != want.share || seen.SlowStart != "" || seen.Share != want.share {
+					t.Errorf("%s, %s: %q with %d slots, and in the kernel %q with %d, want %+v",
+						f, p, of.SlowStart, of.Share, seen.SlowStart, seen.Share, want)
+				}
+			}
+		}
+	}
+}
+
 func TestHealthNeedsNoSnapshot(t *testing.T) {
 	health := &nodestatus.Health{Sync: nodestatus.Sync{Last: then}}
 	source := build.New(build.Config{
