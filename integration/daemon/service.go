@@ -60,6 +60,8 @@ type Service struct {
 	Hold time.Duration
 	// RetryRefused retries connections that an endpoint refuses.
 	RetryRefused bool
+	// SlowStart is the annotation; none if empty.
+	SlowStart string
 	// LocalInside and LocalOutside set internalTrafficPolicy and externalTrafficPolicy
 	// to Local.
 	LocalInside, LocalOutside bool
@@ -142,6 +144,9 @@ func (s Service) object() *corev1.Service {
 	}
 	if s.RetryRefused {
 		out.Annotations["kube-vmap.io/retry-refused"] = "true"
+	}
+	if s.SlowStart != "" {
+		out.Annotations["kube-vmap.io/slow-start"] = s.SlowStart
 	}
 	s.setAddresses(out)
 	s.setPolicies(&out.Spec)

@@ -13,6 +13,9 @@
 // Each of them honours weights: connections are counted for ten sets of weights, and endpoints
 // of weight 0 keep their flows and get no new ones.
 //
+// Endpoints that start slowly are taken through their steps by the test, which counts connections at
+// each.
+//
 // The tests of Maglev compute the table with package model, and compare it with the
 // endpoints of connections.
 package schedulers
