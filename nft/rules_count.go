@@ -45,14 +45,17 @@ func countRule(f model.Family) Rule {
 	return Rule{translated(), jump(ChainID{Family: f, Kind: ChainCount})}
 }
 
-// countRules count a connection, unless its frontend is not counted for now. If the set is
-// full, or the kernel gets no memory for an element without waiting, the second rule does not
-// match, and the third counts the uncounted ones. The match on protocols is for nft: without
-// it, 1.0.6 does not know that the key has ports (ct_expr_update_type), and cannot load it.
+// countRules count a connection: of a known pair by looking it up, of a new one unless its frontend
+// is not counted for now. If the set is full, or the kernel gets no memory for an element without
+// waiting, the third rule does not match, and the fourth counts the uncounted ones. The match on
+// protocols is for nft: without it, 1.0.6 does not know that the key has ports
+// (ct_expr_update_type), and cannot load it.
 func countRules(f model.Family) []Rule {
+	pair := SetID{Family: f, Kind: SetConnections}
 	return []Rule{
+		{withPorts(), in(pair), back()},
 		{withPorts(), in(SetID{Family: f, Kind: SetUncounted}), back()},
-		{withPorts(), count(SetID{Family: f, Kind: SetConnections}), back()},
+		{withPorts(), count(pair), back()},
 		{withPorts(), countIn(CounterConnectionsFull)},
 	}
 }
