@@ -87,7 +87,8 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 	case ChainDispatch:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
 	case ChainRestorePrerouting, ChainRestoreOutput:
-		return []Rule{{newConnection(), goTo(id.as(ChainRestoreCheck))}}
+		// Chains of type nat rewrite nothing once a packet of the connection has passed.
+		return []Rule{{notConfirmed(), goTo(id.as(ChainRestoreCheck))}}
 	case ChainRestoreCheck:
 		return []Rule{
 			append(Rule{translated()}, restorePriority()...),
@@ -110,15 +111,19 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 	case ChainNATPostrouting:
 		return c.postroutingRules(id.Family, set(SetHairpin))
 	case ChainServiceCheck:
-		rules := []Rule{
-			{notTranslated(), by(SetNoEndpointServices)},
-			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
-			{in(set(SetServiceCIDRs)), notTranslated(), drop()},
-		}
+		var rules []Rule
 		if c.PassiveHealth {
 			rules = append(rules, unansweredRule())
 		}
-		return rules
+		// A datagram that follows another one without a reply is still new, but its connection has
+		// passed these rules. If its endpoint is removed, package flows deletes the connection.
+		return append(
+			rules,
+			Rule{confirmed(), translated(), back()},
+			Rule{notTranslated(), by(SetNoEndpointServices)},
+			Rule{in(set(SetClusterIPs)), goTo(id.as(ChainReject))}, // also an endpoint that is a ClusterIP
+			Rule{notTranslated(), in(set(SetServiceCIDRs)), drop()},
+		)
 	case ChainSourcePort:
 		return sourcePortRules()
 	case ChainReject:

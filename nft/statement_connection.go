@@ -35,6 +35,9 @@ func translated() Statement { return ctStatus("dnat", ctStatusDstNAT, expr.CmpOp
 // confirmed matches connections that a packet has opened before this one.
 func confirmed() Statement { return ctStatus("confirmed", ctStatusConfirmed, expr.CmpOpNeq) }
 
+// notConfirmed matches packets of connections before the first one has passed the last hook.
+func notConfirmed() Statement { return ctStatus("! confirmed", ctStatusConfirmed, expr.CmpOpEq) }
+
 // notTranslated matches connections whose destination was not translated.
 func notTranslated() Statement { return ctStatus("! dnat", ctStatusDstNAT, expr.CmpOpEq) }
 
