@@ -27,6 +27,7 @@ const (
 	ChainSourceCheck
 	ChainDispatch
 	ChainRestoreCheck
+	ChainLoopCheck
 	ChainRestore
 	ChainServiceCheck
 	ChainSourcePort // source-port: masquerades, with a source port by protocol
@@ -143,6 +144,7 @@ var chainSchema = [chainKinds]struct {
 	ChainSourceCheck:       {"source-check", MeansChecksSource},
 	ChainDispatch:          {"dispatch", MeansFindsService},
 	ChainRestoreCheck:      {"restore-check", MeansRestores},
+	ChainLoopCheck:         {"loop-check", MeansRestores},
 	ChainRestore:           {"restore", MeansRestores},
 	ChainServiceCheck:      {"service-check", MeansChecksService},
 	ChainSourcePort:        {"source-port", MeansMasquerades},

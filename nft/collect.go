@@ -36,13 +36,14 @@ func (l *frontendList) contents(others map[SetID][]Element) *contents {
 // time of a first load.
 type collector struct {
 	sets   []collected
-	shared map[sharedKey]int // how many frontends need an element; without SetClusterIPs
+	shared map[sharedKey]int // how many frontends need an element
 	// leading is how many elements jump to a chain created on demand, without the last
 	// ones, which jump to lastChain: most jump to the same chain as the one before.
 	leading   map[ChainID]int
 	lastChain ChainID
 	last      int
-	lastIP    netip.Addr // the ClusterIP that was added last
+	first     *frontendState // the first one of the address that was added last
+	address   addressCount   // of that address, so far
 
 	elements []setElement // reused from frontend to frontend, as sharedKeys
 	keys     []sharedKey
@@ -86,6 +87,11 @@ func (id SetID) number() int {
 }
 
 func (g *collector) add(p *frontendState) {
+	if g.first == nil || g.first.Match.Addr != p.Match.Addr {
+		g.endAddress()
+		g.first = p
+	}
+	g.address = g.address.plus(p.addressCount(), 1)
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {
 		g.set(SetID{Family: p.Match.Family, Kind: kind}).refer(p, 0, nil)
@@ -101,11 +107,7 @@ func (g *collector) add(p *frontendState) {
 	for i := range g.elements {
 		g.set(g.elements[i].set).put(g.elements[i].Element)
 	}
-	if !p.IsClusterIP() {
-		return
-	}
-	g.clusterIP(p)
-	g.keys = p.sharedPodKeys(g.keys[:0])
+	g.keys = p.sharedKeys(g.keys[:0])
 	for _, k := range g.keys {
 		g.set(k.set).put(Element{Key: k.key})
 		g.shared[k]++
@@ -125,13 +127,14 @@ func (s *collected) refer(p *frontendState, k int, to *netip.AddrPort) {
 
 func (s *collected) put(e Element) { s.elements = append(s.elements, e) }
 
-// clusterIP adds the frontend's ClusterIP, unless another port of it was added before.
-func (g *collector) clusterIP(p *frontendState) {
-	s := g.set(SetID{Family: p.Match.Family, Kind: SetClusterIPs})
-	if g.lastIP != p.Match.Addr {
-		g.lastIP = p.Match.Addr
-		s.refer(p, 0, nil)
+// endAddress adds the elements of an address whose frontends have all been added.
+func (g *collector) endAddress() {
+	for kind := SetClusterIPs; kind.ofAddresses(); kind++ {
+		if g.address.needs(kind) {
+			g.set(SetID{Family: g.first.Match.Family, Kind: kind}).refer(g.first, 0, nil)
+		}
 	}
+	g.address = addressCount{}
 }
 
 // lead counts an element of a verdict map.
@@ -180,6 +183,7 @@ func (g *collector) count(r *Ruleset) {
 // contents returns the elements of each set that has some, and the given ones; sorted, each
 // once.
 func (g *collector) contents(others map[SetID][]Element) *contents {
+	g.endAddress()
 	out := &contents{others, map[SetID]*refList{}}
 	for i := range g.sets {
 		switch s := &g.sets[i]; {

@@ -203,17 +203,12 @@ func endpointIPKey(a netip.Addr) Key {
 	return Key{Source: unique.Make(netip.PrefixFrom(a, a.BitLen()))}
 }
 
-// sharedKeys appends the elements that several frontends may need: the ClusterIP, whose unknown
-// ports are rejected, the pods that may reach themselves, and the addresses of endpoints.
+// sharedKeys appends the elements that several frontends may need: the pods that may reach
+// themselves, and the addresses of endpoints.
 func (p *frontendState) sharedKeys(out []sharedKey) []sharedKey {
 	if !p.IsClusterIP() {
 		return out
 	}
-	return p.sharedPodKeys(append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr})))
-}
-
-// sharedPodKeys is sharedKeys without the ClusterIP.
-func (p *frontendState) sharedPodKeys(out []sharedKey) []sharedKey {
 	for _, pod := range p.Pool.Hairpin {
 		out = append(out, p.hairpin(pod))
 	}

@@ -38,8 +38,8 @@
 //	filter-output-early      filter output -110            the same for packets of the node, before translation
 //	nat-prerouting           nat prerouting dstnat - 1     looks up new connections: dispatch, then local endpoints
 //	nat-output               nat output -101               the same for connections of the node
-//	restore-prerouting       filter prerouting dstnat + 1  new connections: restore-check
-//	restore-output           filter output -99             the same for packets of the node
+//	restore-prerouting       filter prerouting dstnat + 1  new connections: loop-check
+//	restore-output           filter output -99             the same for packets of the node: restore-check
 //	filter-input             filter input filter           rejects or drops what no endpoint serves
 //	filter-forward           filter forward filter         the same, and unallocated ports and ClusterIPs: service-check
 //	filter-output            filter output filter          the same for packets of the node
@@ -47,6 +47,7 @@
 //	source-check             -                             drops sources that are not allowed
 //	dispatch                 -                             looks up services, then node ports
 //	restore-check            -                             what was rewritten and not translated: restore
+//	loop-check               -                             the same, and drops what would loop: external-ips
 //	restore                  -                             undoes rewrite: the packet is rejected as it came
 //	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs
 //	source-port              -                             masquerades, with a source port by protocol
@@ -82,6 +83,7 @@
 //	node-port-service-ports  proto . dport : port                          its port
 //	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
 //	cluster-ips              daddr                                         ClusterIPs, of which other ports are rejected
+//	external-ips             daddr                                         external addresses; other ports do not loop
 //	node-ips                 daddr                                         node addresses that serve node ports
 //	hairpin                  saddr . daddr                                 endpoints of this node that reach themselves
 //	service-cidrs            daddr                                         ServiceCIDRs; other addresses are dropped

@@ -29,7 +29,7 @@ func (r elementRef) make(id SetID, e *Element) {
 	if (id.Kind == SetRefusals || id.Kind == SetRetried) && r.nodePort() {
 		e.Key.Addr = id.family().zero()
 	}
-	if id.Kind == SetClusterIPs {
+	if id.Kind.ofAddresses() {
 		return
 	}
 	e.Key.Protocol, e.Key.Port, e.Service = r.Match.Protocol, r.Match.Port, &r.Service

@@ -94,18 +94,44 @@ func (l *frontendList) in(p place) *frontendState {
 	return l.pieces[p.n].list[p.i]
 }
 
-// pools returns the number of pools with that ClusterIP.
-func (l *frontendList) pools(f model.Family, clusterIP netip.Addr) (count int) {
-	first := l.find(model.Match{Family: f, Addr: clusterIP})
+// An addressCount counts the frontends of an address, which is not a node port's.
+type addressCount struct{ clusterIPs, externals int }
+
+// addressCount counts the frontend itself, which may be nil.
+func (p *frontendState) addressCount() (n addressCount) {
+	switch {
+	case p == nil || p.nodePort():
+	case p.IsClusterIP():
+		n.clusterIPs = 1
+	default:
+		n.externals = 1
+	}
+	return n
+}
+
+// plus adds another count, or subtracts it if step is negative.
+func (n addressCount) plus(o addressCount, step int) addressCount {
+	return addressCount{n.clusterIPs + step*o.clusterIPs, n.externals + step*o.externals}
+}
+
+// needs reports whether a set of addresses has such an address.
+func (n addressCount) needs(kind SetKind) bool {
+	if kind == SetClusterIPs {
+		return n.clusterIPs > 0
+	}
+	return n.externals > 0
+}
+
+// countAt counts the frontends of an address.
+func (l *frontendList) countAt(a netip.Addr) (n addressCount) {
+	first := l.find(model.Match{Family: model.FamilyOf(a), Addr: a})
 	for p := range l.from(first.n, first.i) {
-		if p.Match.Addr != clusterIP {
+		if p.Match.Addr != a {
 			break
 		}
-		if p.IsClusterIP() {
-			count++
-		}
+		n = n.plus(p.addressCount(), 1)
 	}
-	return count
+	return n
 }
 
 // add adds a frontend that the list does not have.

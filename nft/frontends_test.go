@@ -68,18 +68,16 @@ func checkFrontendList(t *testing.T, l *frontendList, want map[model.Match]*fron
 	if !slices.IsSortedFunc(got, func(a, b *frontendState) int { return a.Match.Compare(b.Match) }) {
 		t.Fatal("the list is not sorted")
 	}
-	pools := map[netip.Addr]int{}
+	count := map[netip.Addr]addressCount{}
 	for m, f := range want {
 		if l.at(m) != f {
 			t.Fatalf("%s is not in the list", m)
 		}
-		if f.IsClusterIP() {
-			pools[m.Addr]++
-		}
+		count[m.Addr] = count[m.Addr].plus(f.addressCount(), 1)
 	}
 	for _, f := range got {
-		if n := l.pools(f.Match.Family, f.Match.Addr); f.Match.Addr.IsValid() && n != pools[f.Match.Addr] {
-			t.Fatalf("%d pools have ClusterIP %s, want %d", n, f.Match.Addr, pools[f.Match.Addr])
+		if n := l.countAt(f.Match.Addr); f.Match.Addr.IsValid() && n != count[f.Match.Addr] {
+			t.Fatalf("address %s has %+v, want %+v", f.Match.Addr, n, count[f.Match.Addr])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -17,6 +18,7 @@ type Plan struct {
 	set       []placedFrontend
 	uses      refCounts // differences, as are shared and counts
 	shared    map[sharedKey]int
+	addresses map[netip.Addr]addressCount
 	counts    map[SetID]int
 	sizes     map[SetID]uint32 // of sets that are new or have grown
 	removed   []SetID
@@ -29,12 +31,13 @@ type Plan struct {
 // twice the capacity.
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
-		change: c,
-		uses:   refCounts{},
-		shared: map[sharedKey]int{},
-		counts: map[SetID]int{},
-		sizes:  map[SetID]uint32{},
-		edit:   newEdit(),
+		change:    c,
+		uses:      refCounts{},
+		shared:    map[sharedKey]int{},
+		addresses: map[netip.Addr]addressCount{},
+		counts:    map[SetID]int{},
+		sizes:     map[SetID]uint32{},
+		edit:      newEdit(),
 	}
 	for i := range c.Set {
 		at := r.frontends.find(c.Set[i].Match)
@@ -89,6 +92,10 @@ func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 		p.replaceNumbers(r, &had, &has)
 	}
 	p.replaceShared(old, next)
+	if before, after := old.addressCount(), next.addressCount(); before != after {
+		a := cmp.Or(next, old).Match.Addr
+		p.addresses[a] = p.addresses[a].plus(before, -1).plus(after, 1)
+	}
 }
 
 // slotListOrNone is slotList, but accepts nil.
@@ -233,25 +240,28 @@ func compareSetElements(have, want []setElement) int {
 // remaining users.
 func (p *Plan) planShared(r *Ruleset) {
 	for k, step := range p.shared {
-		before := r.needed(k)
-		s := p.edit
-		switch {
-		case before == 0: // so no frontend stops needing it
-			s.of(k.set).add = append(s.of(k.set).add, Element{Key: k.key})
-			p.counts[k.set]++
-		case before+step == 0:
-			s.of(k.set).remove = append(s.of(k.set).remove, Element{Key: k.key})
-			p.counts[k.set]--
+		p.share(k, r.shared[k] > 0, r.shared[k]+step > 0)
+	}
+	for a, step := range p.addresses {
+		before := r.frontends.countAt(a)
+		after := before.plus(step, 1)
+		for kind := SetClusterIPs; kind.ofAddresses(); kind++ {
+			k := sharedKey{SetID{Family: model.FamilyOf(a), Kind: kind}, Key{Addr: a}}
+			p.share(k, before.needs(kind), after.needs(kind))
 		}
 	}
 }
 
-// needed returns how many frontends need a shared element.
-func (r *Ruleset) needed(k sharedKey) int {
-	if k.set.Kind == SetClusterIPs {
-		return r.frontends.pools(k.set.Family, k.key.Addr)
+// share adds or removes a shared element.
+func (p *Plan) share(k sharedKey, before, after bool) {
+	switch e := p.edit; {
+	case after && !before:
+		e.of(k.set).add = append(e.of(k.set).add, Element{Key: k.key})
+		p.counts[k.set]++
+	case before && !after:
+		e.of(k.set).remove = append(e.of(k.set).remove, Element{Key: k.key})
+		p.counts[k.set]--
 	}
-	return r.shared[k]
 }
 
 // planNode changes the elements that belong to no Service.
@@ -340,7 +350,6 @@ func (r *Ruleset) Commit(p *Plan) {
 			r.cache.forget(o.chain)
 		}
 	}
-	maps.DeleteFunc(p.shared, func(k sharedKey, _ int) bool { return k.set.Kind == SetClusterIPs })
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)

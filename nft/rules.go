@@ -86,14 +86,19 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 		)
 	case ChainDispatch:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
-	case ChainRestorePrerouting, ChainRestoreOutput:
+	case ChainRestorePrerouting:
+		return []Rule{{newConnection(), goTo(id.as(ChainLoopCheck))}}
+	case ChainRestoreOutput:
 		// Chains of type nat rewrite nothing once a packet of the connection has passed.
 		return []Rule{{notConfirmed(), goTo(id.as(ChainRestoreCheck))}}
 	case ChainRestoreCheck:
-		return []Rule{
-			append(Rule{translated()}, restorePriority()...),
-			{notTranslated(), in(set(SetClusterIPs)), goTo(id.as(ChainRestore))},
-		}
+		return restoreCheckRules(id, set(SetClusterIPs))
+	case ChainLoopCheck:
+		// The router would send the packet to the node again, until its TTL ends; a pod's then belongs to
+		// a connection that is confirmed. What the node sends elsewhere may reach a host that has the
+		// address: another node, or a load balancer outside.
+		return append(append([]Rule{{confirmed(), translated(), back()}}, restoreCheckRules(id, set(SetClusterIPs))...),
+			Rule{notTranslated(), in(set(SetExternalIPs)), sentBack(), drop()})
 	case ChainRestore:
 		return restoreRules(fam)
 	case ChainFilterInput:

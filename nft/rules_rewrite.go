@@ -79,6 +79,14 @@ func writePort(p model.Protocol) PayloadWrite {
 // tcpChecksumAt is the offset of the checksum in the header of TCP.
 const tcpChecksumAt = 16
 
+// restoreCheckRules find what was rewritten and not translated.
+func restoreCheckRules(id ChainID, clusterIPs SetID) []Rule {
+	return []Rule{
+		append(Rule{translated()}, restorePriority()...),
+		{notTranslated(), in(clusterIPs), goTo(id.as(ChainRestore))},
+	}
+}
+
 // restoreRules make the original destination that connection tracking recorded the packet's
 // destination again.
 func restoreRules(fam *family) []Rule {

@@ -18,7 +18,7 @@ type Ruleset struct {
 	frontends frontendList
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
-	shared    map[sharedKey]int // how many frontends need a shared element; without SetClusterIPs
+	shared    map[sharedKey]int // how many frontends need a shared element
 	uses      refCounts         // references to the chains and sets created on demand
 	cache     *referenceCache
 	counts    map[SetID]int    // elements of each set

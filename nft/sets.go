@@ -28,6 +28,7 @@ const (
 	SetNodePortServicePorts                // the port behind a node port
 	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetClusterIPs                          // all ClusterIPs; their unknown ports are rejected
+	SetExternalIPs                         // load balancer and external addresses; their unknown ports are dropped
 	SetNodeIPs                             // addresses that serve node ports
 	SetHairpin                             // pods that may reach themselves
 	SetServiceCIDRs                        // ranges of ClusterIPs; their unknown addresses are dropped
@@ -91,6 +92,7 @@ var setSchema = [setKinds]struct {
 	SetNodePortServicePorts: {"node-port-service-ports", Layout{Key: nodePortKey, Content: ContentPort}},
 	SetRestricted:           {"restricted", Layout{Key: frontendKey}},
 	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
+	SetExternalIPs:          {"external-ips", Layout{Key: []Field{FieldDestination}}},
 	SetNodeIPs:              {"node-ips", Layout{Key: []Field{FieldDestination}}},
 	SetHairpin:              {"hairpin", Layout{Key: []Field{FieldSource, FieldDestination}}},
 	SetServiceCIDRs:         {"service-cidrs", Layout{Key: []Field{FieldDestination}, Interval: true}},
@@ -137,6 +139,10 @@ func (id SetID) family() *family { return &families[id.Family] }
 func (k SetKind) slotted() bool {
 	return k == SetEndpoints || k == SetAllowedSources
 }
+
+// ofAddresses reports whether a set of the kind has one element for all frontends of an address.
+// These kinds follow each other, from SetClusterIPs on.
+func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetExternalIPs }
 
 // hasEndpoints reports whether the elements of a set of the kind are the endpoints of pools,
 // or their numbers.

@@ -162,6 +162,15 @@ func fromHost() Statement {
 	}}
 }
 
+// sentBack matches packets that the host would send by the interface where they arrived. Linux before
+// 5.19 knows this only in prerouting. It does not match packets to addresses of the host.
+func sentBack() Statement {
+	return Statement{Text: "fib daddr . iif oif != 0", Expressions: []any{
+		&expr.Fib{Register: regValue, ResultOIF: true, FlagDADDR: true, FlagIIF: true},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(0)},
+	}}
+}
+
 // prefixMask is the mask of a prefix of that length.
 func prefixMask(fam *family, bits int) []byte {
 	mask := make([]byte, fam.addrLen)

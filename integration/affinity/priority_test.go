@@ -70,7 +70,8 @@ func TestPriorityOfPacketsIsRestored(t *testing.T) {
 	for _, restored := range []bool{true, false} {
 		if !restored {
 			d.Stop()
-			nft("flush chain ip kube-vmap restore-check; flush chain ip6 kube-vmap restore-check")
+			nft("flush chain ip kube-vmap loop-check; flush chain ip kube-vmap restore-check; " +
+				"flush chain ip6 kube-vmap loop-check; flush chain ip6 kube-vmap restore-check")
 		}
 		for _, w := range daemon.Transports() {
 			seen, leaked := count(func() {

@@ -88,6 +88,8 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(0, []string{"default/web:", "Service default/younger"}, outside, at(web, model.KindExternalIP))
 			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
 			r.expect(1, []string{"rejected with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
+			wrong = web.AddrPort(r.Node, f, model.KindLoadBalancerIP, 77)
+			r.expect(1, []string{"dropped: ", "which has no such port"}, outside, to(wrong, p))
 			web2 := web
 			web2.Number = 99
 			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.KindClusterIP))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 )
@@ -98,6 +100,62 @@ func TestPortsAreIndependent(t *testing.T) {
 	})
 	t.Run("an address of no Service drops", func(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{clusterIP}, 99, isSilent))
+	})
+}
+
+// TestUnknownPortsOfExternalAddressesAreNotSentBack has clients whose packets node-1 would send back by
+// the interface they came from, towards the owner of the address: node-2, and a pod whose packets the
+// host outside returns to node-1.
+func TestUnknownPortsOfExternalAddressesAreNotSentBack(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("kube-proxy sends them back")
+	}
+	s := newScene(t)
+	across := &client{Host: s.Remote.Host, name: "node-2, by way of node-1"}
+	external := []kind{vip, externalIP}
+	alone := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+	for _, k := range external {
+		s.holdOutside(k, 1, port+1)
+		for _, f := range model.Families {
+			s.must(s.Remote.AddRoute(alone(k.at(f, 1).Addr()), nodeAddr(f)))
+		}
+	}
+	other := func(clients []*client, n int, want result) []cell {
+		return asksPort(clients, external, n, port+1, 0, want)
+	}
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.start(daemon.PodRanges)
+	t.Run("without a Service", func(t *testing.T) { s.check(t, other([]*client{across}, 1, by(anySource, "outside"))) })
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"}, daemon.Service{Number: 2})
+	t.Run("a port that it has", func(t *testing.T) {
+		s.check(t, asks([]*client{across}, external, 1, by(anySource, "pod-1")))
+		s.check(t, asks([]*client{s.outside}, external, 2, isRefused))
+	})
+	t.Run("another port", func(t *testing.T) {
+		s.check(t, other([]*client{across}, 1, isSilent))
+		s.check(t, other(s.inside(), 1, by(anySource, "outside"))) // as if a load balancer were there
+	})
+	t.Run("a loop", func(t *testing.T) {
+		labtest.Run(t, s.Outside, "", "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+		labtest.Run(t, s.Outside, "table inet loops { chain c { type filter hook prerouting priority 0; udp dport 81 counter; }; }", "nft", "-f", "-")
+		for _, f := range model.Families {
+			if a, err := s.pod.ask(daemon.Transport{Protocol: model.UDP, Family: f}, vip.port(f, 2, port+1, 0), silence); err != nil || a.Outcome != lab.TimedOut {
+				t.Errorf("%s: %v, %v", f, a, err)
+			}
+		}
+		if list := labtest.Run(t, s.Outside, "", "nft", "list", "table", "inet", "loops"); !strings.Contains(list, "counter packets 2 ") {
+			t.Errorf("the host outside saw packets more than once:\n%s", list)
+		}
+	})
+	t.Run("an address of the node", func(t *testing.T) {
+		for _, f := range model.Families {
+			s.must(s.Node.AddAddress(vip.at(f, 1).Addr()))
+			for _, p := range model.Protocols {
+				_, err := s.Node.ServeAt(p, vip.port(f, 1, port+1, 0))
+				s.must(err)
+			}
+		}
+		s.check(t, asksPort([]*client{across}, []kind{vip}, 1, port+1, 0, by(anySource, "node-1")))
 	})
 }
 

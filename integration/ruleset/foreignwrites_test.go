@@ -98,12 +98,12 @@ var foreignWrites = map[string]string{
 	"makes a base chain drop": "add chain T filter-forward { policy drop; }",
 	"unhooks a base chain":    "delete chain T filter-input; add chain T filter-input",
 	"deletes a base chain":    "delete chain T nat-postrouting",
-	"deletes a set":           "flush chain T service-check; flush chain T restore-check; delete set T cluster-ips",
+	"deletes a set":           "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; delete set T cluster-ips",
 	"gives a set a timeout": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR . ADDR; flags timeout; timeout 1h; }",
 	"gives a set other keys": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR; elements = { A }; }",
-	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-check; delete set T cluster-ips;" +
+	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; delete set T cluster-ips;" +
 		"add set T cluster-ips { type ADDR; size 2; elements = { A, B }; }",
 	"adds a pair of pods": "add element T hairpin { A . B }",
 	"makes a set of verdicts one of data": "flush chain T ep-1; delete map T endpoints-1;" +

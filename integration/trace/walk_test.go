@@ -60,7 +60,7 @@ func TestPathThroughOurChains(t *testing.T) {
 			slot := []string{"0", "1"}[server]
 			want := []string{
 				"nat-prerouting: jump dispatch", "dispatch: goto cluster-2", "cluster-2: goto lb-2", "lb-2: goto ep-" + slot,
-				"ep-" + slot + ": accept", "restore-prerouting: goto restore-check", "filter-forward: goto service-check",
+				"ep-" + slot + ": accept", "restore-prerouting: goto loop-check", "filter-forward: goto service-check",
 			}
 			if got := visited(path); !slices.Equal(got, want) {
 				t.Errorf("visited\n%q, want\n%q", got, want)

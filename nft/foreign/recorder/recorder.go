@@ -283,6 +283,8 @@ func (n *notes) reason(e *simulate.Event, c nft.ChainID) string {
 			return path.ReasonTranslated
 		}
 		return path.ReasonNoPort
+	case nft.SetExternalIPs:
+		return path.ReasonNoPort
 	case nft.SetServiceCIDRs:
 		return path.ReasonNoService
 	case nft.SetEndpointIPs:
