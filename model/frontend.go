@@ -124,6 +124,10 @@ func (f *Frontend) BypassesPolicy() bool {
 	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
 }
 
+// AnswersPing reports whether its address answers echo requests because of it: if any client can
+// connect to it.
+func (f *Frontend) AnswersPing() bool { return f.Verdict == VerdictBalance && !f.Restricted }
+
 // IsClusterIP reports whether it is the frontend of a ClusterIP, which owns the pool.
 func (f *Frontend) IsClusterIP() bool { return f.Kind == KindClusterIP }
 

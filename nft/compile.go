@@ -24,6 +24,8 @@ type frontendState struct {
 	numbers *stickyNumbers
 	// tracksAddrs means that the addresses of its endpoints are in SetEndpointIPs.
 	tracksAddrs bool
+	// answersPing means that its address is not in SetUnservedIPs.
+	answersPing bool
 }
 
 // slots are the endpoints of a pool by slot: of the whole cluster, and of this node.
@@ -46,6 +48,7 @@ func (s *slots) list(local bool) []netip.AddrPort {
 func (c *Config) initState(p *frontendState, f *model.Frontend, old slots) {
 	*p = frontendState{Frontend: *f}
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
+	p.answersPing = f.AnswersPing() || !c.PingTo[f.Match.Family].IsValid()
 	if f.IsClusterIP() {
 		p.slots, p.numbers = old.next(f.Pool), numbersOf(f.Pool)
 	}

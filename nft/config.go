@@ -30,6 +30,9 @@ type Config struct {
 	// CountConnections counts translated connections by original destination and endpoint
 	// (rules_count.go).
 	CountConnections bool
+	// PingTo is for each family the node's address that echo requests to addresses of Services go to
+	// (rules_ping.go); without one they are not answered.
+	PingTo [len(model.Families)]netip.Addr
 	// PassiveHealth has the rules that passive health checks need: one counts first packets that are
 	// retransmitted (unanswered in rules_count.go), others exempt packets with the mark of probes.
 	PassiveHealth bool

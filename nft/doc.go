@@ -84,6 +84,7 @@
 //	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
 //	cluster-ips              daddr                                         ClusterIPs, of which other ports are rejected
 //	external-ips             daddr                                         external addresses; other ports do not loop
+//	unserved-ips             daddr                                         addresses without endpoints, which no ping reaches
 //	node-ips                 daddr                                         node addresses that serve node ports
 //	hairpin                  saddr . daddr                                 endpoints of this node that reach themselves
 //	service-cidrs            daddr                                         ServiceCIDRs; other addresses are dropped

@@ -21,6 +21,9 @@ type family struct {
 	icmp     uint8 // protocol number
 	icmpName string
 	portUnr  uint8 // the code of ICMP port unreachable
+	// An echo request as nft names it, and its type.
+	echoName string
+	echo     uint8
 	// The type of the header's own checksum (NFT_PAYLOAD_CSUM_*), and its offset.
 	csumType, csumOffset uint32
 	// The original source and destination in connection tracking (NFT_CT_SRC_IP*, NFT_CT_DST_IP*).
@@ -30,13 +33,13 @@ type family struct {
 var families = [...]family{
 	model.IPv4: {
 		name: "ip", number: unix.NFPROTO_IPV4, addrType: typeIPv4, addrLen: 4, saddr: 12, daddr: 16,
-		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
+		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3, echoName: "icmp type echo-request", echo: 8,
 		csumType: unix.NFT_PAYLOAD_CSUM_INET, csumOffset: 10,
 		ctSource: expr.CtKeySRCIP, ctDestination: expr.CtKeyDSTIP,
 	},
 	model.IPv6: {
 		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
-		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
+		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4, echoName: "icmpv6 type echo-request", echo: 128,
 		ctSource: expr.CtKeySRCIP6, ctDestination: expr.CtKeyDSTIP6,
 	},
 }

@@ -95,31 +95,38 @@ func (l *frontendList) in(p place) *frontendState {
 }
 
 // An addressCount counts the frontends of an address, which is not a node port's.
-type addressCount struct{ clusterIPs, externals int }
+type addressCount struct{ clusterIPs, externals, answering int }
 
 // addressCount counts the frontend itself, which may be nil.
 func (p *frontendState) addressCount() (n addressCount) {
 	switch {
 	case p == nil || p.nodePort():
+		return n
 	case p.IsClusterIP():
 		n.clusterIPs = 1
 	default:
 		n.externals = 1
+	}
+	if p.answersPing {
+		n.answering = 1
 	}
 	return n
 }
 
 // plus adds another count, or subtracts it if step is negative.
 func (n addressCount) plus(o addressCount, step int) addressCount {
-	return addressCount{n.clusterIPs + step*o.clusterIPs, n.externals + step*o.externals}
+	return addressCount{n.clusterIPs + step*o.clusterIPs, n.externals + step*o.externals, n.answering + step*o.answering}
 }
 
 // needs reports whether a set of addresses has such an address.
 func (n addressCount) needs(kind SetKind) bool {
-	if kind == SetClusterIPs {
+	switch kind {
+	case SetClusterIPs:
 		return n.clusterIPs > 0
+	case SetExternalIPs:
+		return n.externals > 0
 	}
-	return n.externals > 0
+	return n.clusterIPs+n.externals > 0 && n.answering == 0
 }
 
 // countAt counts the frontends of an address.

@@ -17,6 +17,7 @@ var sampleConfig = Config{
 		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
 		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
 	},
+	PingTo: [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("2001:db8::1")},
 }
 
 // sample is the change from nothing to n Services of every kind.

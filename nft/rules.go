@@ -79,11 +79,11 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 		// Local endpoints are looked up here and not in external-local-N: before the fix
 		// 8e1a1bc4f5a4 (December 2025) the kernel checks all elements of a verdict map for
 		// each element of another map that jumps there.
-		return append(c.exemptProbes(id),
-			Rule{jump(id.as(ChainDispatch))},
-			Rule{by(SetLocalServices)},
-			Rule{in(set(SetNodeIPs)), by(SetLocalNodePorts)},
-		)
+		return append(c.exemptProbes(id), append([]Rule{
+			{jump(id.as(ChainDispatch))},
+			{by(SetLocalServices)},
+			{in(set(SetNodeIPs)), by(SetLocalNodePorts)},
+		}, c.pingRules(id)...)...)
 	case ChainDispatch:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
 	case ChainRestorePrerouting:

@@ -14,6 +14,9 @@ func Sample(c Config) Batch {
 		model.IPv4: netip.MustParsePrefix("198.51.100.0/24"),
 		model.IPv6: netip.MustParsePrefix("2001:db8:1::/48"),
 	}
+	for f, pods := range c.Pods {
+		c.PingTo[f] = pods.Addr()
+	}
 	var frontends []model.Frontend
 	for f, pods := range c.Pods {
 		frontends = append(frontends, samples(model.Family(f), pods.Addr())...)
@@ -69,6 +72,6 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	add(model.Pool{Scheduler: model.SchedulerSourceHash, RetryRefused: true, Cluster: endpoints[:2], Local: endpoints[:2]})
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
 	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
-	held := model.Match{Family: f, Addr: addr, Protocol: model.TCP, Port: 3}
+	held := model.Match{Family: f, Addr: addr.Next(), Protocol: model.TCP, Port: 3}
 	return append(out, model.Frontend{Match: held, Verdict: model.VerdictHold, Pool: &model.Pool{Key: held}})
 }

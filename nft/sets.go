@@ -29,6 +29,7 @@ const (
 	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetClusterIPs                          // all ClusterIPs; their unknown ports are rejected
 	SetExternalIPs                         // load balancer and external addresses; their unknown ports are dropped
+	SetUnservedIPs                         // the ones of both without an endpoint, with [Config].PingTo
 	SetNodeIPs                             // addresses that serve node ports
 	SetHairpin                             // pods that may reach themselves
 	SetServiceCIDRs                        // ranges of ClusterIPs; their unknown addresses are dropped
@@ -93,6 +94,7 @@ var setSchema = [setKinds]struct {
 	SetRestricted:           {"restricted", Layout{Key: frontendKey}},
 	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
 	SetExternalIPs:          {"external-ips", Layout{Key: []Field{FieldDestination}}},
+	SetUnservedIPs:          {"unserved-ips", Layout{Key: []Field{FieldDestination}}},
 	SetNodeIPs:              {"node-ips", Layout{Key: []Field{FieldDestination}}},
 	SetHairpin:              {"hairpin", Layout{Key: []Field{FieldSource, FieldDestination}}},
 	SetServiceCIDRs:         {"service-cidrs", Layout{Key: []Field{FieldDestination}, Interval: true}},
@@ -142,7 +144,7 @@ func (k SetKind) slotted() bool {
 
 // ofAddresses reports whether a set of the kind has one element for all frontends of an address.
 // These kinds follow each other, from SetClusterIPs on.
-func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetExternalIPs }
+func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetUnservedIPs }
 
 // hasEndpoints reports whether the elements of a set of the kind are the endpoints of pools,
 // or their numbers.

@@ -291,6 +291,14 @@ func in(id SetID) Statement {
 	}
 }
 
+// notIn matches packets whose key is not in the set.
+func notIn(id SetID) Statement {
+	s := in(id)
+	s.Text = strings.Replace(s.Text, "@", "!= @", 1)
+	s.Expressions[len(s.Expressions)-1].(*expr.Lookup).Invert = true
+	return s
+}
+
 // translate sends the connection to the map's endpoint for it.
 func translate(id SetID, d pick) Statement {
 	fam := id.family()

@@ -26,6 +26,9 @@ type Config struct {
 	// NodeIPs override the primary addresses of the Node object, where they are valid.
 	NodeIPs [len(model.Families)]netip.Addr
 
+	// AnswerPings has addresses of Services answer echo requests, from an address of the node.
+	AnswerPings bool
+
 	// APIServer lists where this process reaches the API server, if it uses one.
 	APIServer []netip.AddrPort
 

@@ -116,6 +116,28 @@ func (s *desiredState) selectNodeAddrs() {
 		s.nodeAddrs, s.nodeAddrsChanged = next, true
 		s.services.SetNodeAddrs(next)
 	}
+	s.selectPingTo()
+}
+
+// selectPingTo selects the addresses that answer pings: the node's own, or any that it keeps.
+func (s *desiredState) selectPingTo() {
+	if !s.config.AnswerPings {
+		return
+	}
+	next := s.config.Rules.PingTo
+	for _, f := range model.Families {
+		usable := func(a netip.Addr) bool {
+			return a.IsGlobalUnicast() && model.FamilyOf(a) == f && slices.Contains(s.interfaces, a)
+		}
+		all := append([]netip.Addr{s.node.Addrs[f], next[f]}, s.interfaces...)
+		next[f] = netip.Addr{}
+		if i := slices.IndexFunc(all, usable); i >= 0 {
+			next[f] = all[i]
+		}
+	}
+	if next != s.config.Rules.PingTo {
+		s.config.Rules.PingTo, s.rulesChanged = next, true
+	}
 }
 
 // setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost all

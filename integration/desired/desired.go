@@ -26,6 +26,11 @@ func Rules(t testing.TB, dir string, flags ...string) (nft.Config, nft.Change) {
 		t.Fatal(err)
 	}
 	config := configOf(flags)
+	for _, e := range events {
+		if node, is := e.(sync.SetNode); is { // which has these addresses
+			config.PingTo = node.Node.Addrs
+		}
+	}
 	options := model.Options{MasqueradeAll: slices.Contains(flags, "--masquerade-all")}
 	for _, f := range model.Families {
 		options.DetectsPods[f] = config.DetectsPods(f)

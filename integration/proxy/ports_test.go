@@ -11,28 +11,69 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
-// TestPingOfServiceAddress pings Services with and without endpoints, and an address of
-// no Service.
+// TestPingOfServiceAddress pings Services whose clients reach an endpoint or none, or of which only
+// some may connect, and an address of no Service: each by its ClusterIP, load balancer address and
+// external IP.
 func TestPingOfServiceAddress(t *testing.T) {
 	l, f := newScene(t)
-	f.Put("services", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}, daemon.Service{Name: "none", Number: 2})
-	start(t, l, f)
-	for _, family := range model.Families {
-		for _, from := range everyone(l) {
-			for _, address := range []int{1, 2} {
-				if err := ping(from, clusterIP(family, address), answer); !errors.Is(err, unix.ECONNREFUSED) {
-					t.Errorf("ping of %s from %s: %v", clusterIP(family, address), from, err)
-				}
+	service := func(n int, name, endpoints string) daemon.Service {
+		return daemon.Service{Name: name, Number: n, EndpointSpec: endpoints, Kinds: daemon.Kinds}
+	}
+	web, none, far, few := service(1, "web", "pod-1"), service(2, "none", ""), service(3, "far", "remote-1"), service(4, "few", "pod-1")
+	far.LocalOutside = true
+	few.Sources = []string{lab.PodRanges[model.IPv4].String(), lab.PodRanges[model.IPv6].String()}
+	f.Put("services", web, none, far, few)
+	d := start(t, l, f)
+	const answered, refused, lost = unix.Errno(0), unix.ECONNREFUSED, unix.EAGAIN
+	check := func(from *lab.Host, n int, k model.Kind, want unix.Errno) {
+		t.Helper()
+		for _, family := range model.Families {
+			timeout := answer
+			if want == lost {
+				timeout = silence
 			}
-			if err := ping(from, clusterIP(family, 5), silence); !errors.Is(err, unix.EAGAIN) {
-				t.Errorf("ping of %s from %s: %v, want silence", clusterIP(family, 5), from, err)
+			err := ping(from, daemon.Service{Number: n}.Addr(family, k), timeout)
+			if want == answered && err != nil || want != answered && !errors.Is(err, want) {
+				t.Errorf("ping of %s of Service %d from %s, %s: %v, want %v", k, n, from, family, err, want)
 			}
 		}
 	}
+	for _, from := range everyone(l) {
+		for i, want := range []unix.Errno{answered, refused, answered, answered, lost} {
+			check(from, i+1, model.KindClusterIP, want)
+		}
+		for i, want := range []unix.Errno{answered, lost, lost, answered} {
+			balancer := want
+			if i == 3 { // source ranges are of its load balancer's addresses
+				balancer = lost
+			}
+			if from != l.Outside { // the network outside has no host with these addresses
+				want, balancer = lost, lost
+			}
+			check(from, i+1, model.KindExternalIP, want)
+			check(from, i+1, model.KindLoadBalancerIP, balancer)
+		}
+	}
+	none.EndpointSpec, web.EndpointSpec = "pod-1", ""
+	f.Put("services", web, none, far, few)
+	eventually.Succeeds(t, "an endpoint is programmed", func() error {
+		return ping(l.Node.Host, none.Addr(model.IPv6, model.KindClusterIP), answer)
+	})
+	for _, from := range everyone(l) {
+		check(from, 1, model.KindClusterIP, refused)
+		check(from, 2, model.KindClusterIP, answered)
+	}
+	check(l.Outside, 1, model.KindExternalIP, lost)
+	check(l.Outside, 2, model.KindExternalIP, answered)
+	d.Stop()
+	start(t, l, f, "--answer-pings=false")
+	check(l.Pods[2].Host, 2, model.KindClusterIP, refused)
+	check(l.Outside, 2, model.KindExternalIP, lost)
 }
 
 // ping sends an ICMP echo and waits for an answer. The error is ECONNREFUSED if it is port

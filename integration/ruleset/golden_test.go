@@ -253,7 +253,7 @@ func firstDifference(got, want string) string {
 }
 
 var (
-	ipv6Words = strings.NewReplacer(" ip ", " ip6 ", "\tip ", "\tip6 ", "ipv4_addr", "ipv6_addr", "icmp", "ipv6-icmp",
+	ipv6Words = strings.NewReplacer("icmp type", "icmpv6 type", " ip ", " ip6 ", "\tip ", "\tip6 ", "ipv4_addr", "ipv6_addr", "icmp", "ipv6-icmp",
 		"10.244.0.0/16", "fd00:10:244::/56")
 	ipv4Address    = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+\b`)
 	endpointNumber = regexp.MustCompile(`\bf[0-9a-f]{3}:[0-9a-f]+\b`)

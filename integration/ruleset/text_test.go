@@ -43,6 +43,11 @@ func (r *reader) line(words []string) {
 	case "pods-from":
 		name, prefix := strings.CutSuffix(words[1], "*")
 		r.config.PodInterface = nft.Interface{Name: name, Prefix: prefix}
+	case "pings-to":
+		for _, a := range words[1:] {
+			to := netip.MustParseAddr(a)
+			r.config.PingTo[model.FamilyOf(to)] = to
+		}
 	case "drop-invalid":
 		r.config.DropInvalid = true
 	case "count-connections":

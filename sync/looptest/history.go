@@ -75,11 +75,12 @@ func (h *history) drawConfig() {
 	case 3:
 		c.Rules.Pods = (nft.Config{}).Pods
 	}
-	bits := h.draw.N(128)
+	bits := h.draw.N(256)
 	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
 	c.TCPFlowEndpoints, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
 	c.Scheduler = converttest.One(h.draw,
 		model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev)
+	c.AnswerPings = bits&128 > 0
 	if bits&64 > 0 { // changes of a namespace wait
 		var used time.Duration
 		c.CPUTime = func() time.Duration { used += restingTime; return used }

@@ -33,6 +33,9 @@ type Options struct {
 	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone if all
 	// source ranges of the Service are of the other family; kube-proxy leaves them open.
 	StrictSourceRanges bool
+	// AnswerPings has addresses of Services answer echo requests, as with kube-proxy in mode ipvs. In
+	// mode nftables they do not.
+	AnswerPings bool
 	// EndTCPFlows ends TCP connections whose endpoint is gone. With kube-proxy they
 	// last as long as the endpoint answers.
 	EndTCPFlows bool
@@ -73,6 +76,7 @@ const (
 
 func defaultOptions() Options {
 	return Options{
+		AnswerPings:   true,
 		ProtectTables: true, CountConnections: true, FastPathAfter: fastpath.DefaultAfter, StatusSocket: client.DefaultSocket,
 		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
 		PassiveHealthChecks: model.PassiveChecksReport.String(), PassiveHealthChecksMaxPercent: 50,

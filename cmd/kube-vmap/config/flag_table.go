@@ -57,6 +57,9 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.add(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
 			"only; otherwise they are open to everyone, as with kube-proxy")
+	s.add(&f.options.AnswerPings, "answer-pings", extension,
+		"answer echo requests to ClusterIPs, and to load balancer and external addresses that the node's routes lead back "+
+			"to where they came from, while a port of the address has an endpoint for all clients")
 	s.add(&f.options.EndTCPFlows, "end-tcp-flows", extension,
 		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
 	s.add(&f.options.DropInvalid, "drop-invalid", extension,

@@ -35,8 +35,9 @@ func (c *Config) Loop() (sync.Config, error) {
 		SyncPeriod:    s.syncPeriod,
 		MinSyncPeriod: s.minSyncPeriod,
 
-		NodePorts: c.NodePorts(),
-		NodeIPs:   c.NodeIPs(),
+		NodePorts:   c.NodePorts(),
+		NodeIPs:     c.NodeIPs(),
+		AnswerPings: c.AnswerPings,
 		Options: model.Options{
 			MasqueradeAll:      s.masqueradeAll,
 			Scheduler:          c.Scheduler(),
