@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,8 +112,25 @@ func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 	if o.err != nil || o.stderr != "" {
 		m.t.Fatalf("nft %s list table %s: %v\n%s", p.version, nft.FamilyName(f), o.err, o.stderr)
 	}
-	return outputPriority.Replace(sortBlocks(o.stdout))
+	return outputPriority.Replace(sortBlocks(count.ReplaceAllString(o.stdout, "")))
 }
+
+// count is what 1.1.7 adds to the size of a set.
+var count = regexp.MustCompile(`\t# count \d+`)
+
+// anyOrder sorts the elements of each set: 1.1.7 lists them in another order.
+func anyOrder(listing string) string {
+	return elements.ReplaceAllStringFunc(listing, func(all string) string {
+		list := strings.FieldsFunc(strings.Trim(all, "{}"), func(r rune) bool { return r == ',' || r == '\n' })
+		for i := range list {
+			list[i] = strings.TrimSpace(list[i])
+		}
+		slices.Sort(list)
+		return strings.Join(list, "\n")
+	})
+}
+
+var elements = regexp.MustCompile(`\{[^{}]*\}`)
 
 // outputPriority removes a difference between versions: 1.0.6 lists priorities by name only
 // at prerouting and postrouting, 1.1.3 at output and input as well.
