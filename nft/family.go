@@ -44,8 +44,11 @@ var families = [...]family{
 	},
 }
 
-// TableName is the name of our table in each family.
-const TableName = "kube-vmap"
+// TableBase is the name of our table in each family, without the name of the proxy.
+const TableBase = "kube-vmap"
+
+// TableName returns the name of our table in each family.
+func TableName() string { return model.Named(TableBase) }
 
 // FamilyNumber returns the family's number in netfilter (NFPROTO_*).
 func FamilyNumber(f model.Family) uint8 { return families[f].number }

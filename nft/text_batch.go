@@ -69,7 +69,7 @@ func (h *hook) String() string {
 	return fmt.Sprintf("type %s hook %s priority %s; policy accept;", h.chainType, h.name, h.priorityName)
 }
 
-func table(f model.Family) string { return families[f].name + " " + TableName }
+func table(f model.Family) string { return families[f].name + " " + TableName() }
 
 // noun is nft's word for the set, "set" or "map".
 func (id SetID) noun() string {

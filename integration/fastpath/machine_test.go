@@ -155,7 +155,7 @@ func hasEvery(f *flowtable.Flowtable) bool { return slices.Equal(f.Devices, []st
 // expectTable checks whether the table of the fast path exists.
 func (m *machine) expectTable(want bool) {
 	m.t.Helper()
-	if is := strings.Contains(m.nft("list tables"), flowtable.TableName); is != want {
+	if is := strings.Contains(m.nft("list tables"), flowtable.TableName()); is != want {
 		m.t.Errorf("the table exists: %t, want %t", is, want)
 	}
 }

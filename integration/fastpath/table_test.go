@@ -55,7 +55,7 @@ func TestConnectionsContinueWithoutTheTable(t *testing.T) {
 func TestOtherProgramsCannotChangeTheTable(t *testing.T) {
 	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
 	m.nft("flush ruleset")
-	cmd := m.Node.Command(t.Context(), "nft", "delete table inet "+flowtable.TableName)
+	cmd := m.Node.Command(t.Context(), "nft", "delete table inet "+flowtable.TableName())
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Operation not permitted") {
 		t.Errorf("nft delete table: %v, %s", err, out)
 	}

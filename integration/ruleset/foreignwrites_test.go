@@ -179,7 +179,7 @@ func TestObjectsWithoutCommandAreDeleted(t *testing.T) {
 	p, _ := start(m, newWorld())
 	for _, f := range model.Families {
 		var e attr.Encoder
-		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
+		e.String(unix.NFTA_OBJ_TABLE, nft.TableName())
 		e.String(unix.NFTA_OBJ_NAME, "foreign")
 		e.Uint32(unix.NFTA_OBJ_TYPE, unix.NFT_OBJECT_CONNLIMIT)
 		e.Nested(unix.NFTA_OBJ_DATA, func() { e.Uint32(1, 7) }) // NFTA_CONNLIMIT_COUNT

@@ -108,7 +108,7 @@ func (p program) list(m *machine) string {
 // listTable is list for one family.
 func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 	m.t.Helper()
-	o := p.run(m, "", append([]string{"-s"}, append(flags, "list", "table", nft.FamilyName(f), nft.TableName)...)...)
+	o := p.run(m, "", append([]string{"-s"}, append(flags, "list", "table", nft.FamilyName(f), nft.TableName())...)...)
 	if o.err != nil || o.stderr != "" {
 		m.t.Fatalf("nft %s list table %s: %v\n%s", p.version, nft.FamilyName(f), o.err, o.stderr)
 	}

@@ -44,7 +44,7 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 	rules, _ := m.adopt(c, all)
 	before := m.read()
 	for _, f := range model.Families {
-		table := nft.FamilyName(f) + " " + nft.TableName
+		table := nft.FamilyName(f) + " " + nft.TableName()
 		for _, command := range []string{
 			"delete table " + table, "flush table " + table, "insert rule " + table + " nat-prerouting accept",
 			"flush map " + table + " services", "add chain " + table + " foreign",

@@ -18,7 +18,7 @@ import (
 func visited(w *trace.Path) (list []string) {
 	for _, p := range w.Visits {
 		for _, step := range p.Steps {
-			if p.Chain.Table.Name == nft.TableName && step.Kind == trace.KindRule {
+			if p.Chain.Table.Name == nft.TableName() && step.Kind == trace.KindRule {
 				list = append(list, step.Chain+": "+simulate.VerdictText(&step.Verdict))
 			}
 		}
@@ -68,7 +68,7 @@ func TestPathThroughOurChains(t *testing.T) {
 			if path.State != "new" || path.IsReply || path.Lost {
 				t.Errorf("state %q, reply %t, lost %t", path.State, path.IsReply, path.Lost)
 			}
-			nat := at(path, "prerouting", nft.TableName+"-trace")
+			nat := at(path, "prerouting", nft.TableName()+"-trace")
 			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || nat.In != s.Pods[2].Link {
 				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
 			}
@@ -101,7 +101,7 @@ func TestLocalPacketsAreDelivered(t *testing.T) {
 				t.Errorf("%s from %s: delivered as %s", w, tc.from, end.Packet)
 			}
 			own := tc.from == s.Node.Host
-			if own != (at(path, "output", nft.TableName).Chain.Name != "") || own && at(path, "prerouting", trace.TableName).In != "lo" {
+			if own != (at(path, "output", nft.TableName()).Chain.Name != "") || own && at(path, "prerouting", trace.TableName).In != "lo" {
 				t.Errorf("%s from %s to %s: visited %+v", w, tc.from, tc.to, path.Visits)
 			}
 			if n, err := tracer.Matched(); n != 1 || err != nil {

@@ -106,7 +106,7 @@ func (k *Kernel) eachTable(content func(*nft.Tables, model.Family) error) (t nft
 			err = content(&t, f)
 		}
 		if err != nil {
-			return t, fmt.Errorf("read table %s %s: %w", nft.FamilyName(f), nft.TableName, err)
+			return t, fmt.Errorf("read table %s %s: %w", nft.FamilyName(f), nft.TableName(), err)
 		}
 	}
 	return t, nil
@@ -164,7 +164,7 @@ func (k *Kernel) hashAnswer(m netlink.Message) {
 // table was created. Without a table they are zero.
 func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err error) {
 	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, f, func(e *attr.Encoder) {
-		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
+		e.String(unix.NFTA_OBJ_TABLE, nft.TableName())
 	}, func(m netlink.Message) error {
 		c, packets, ours, err := wire.DecodeCounter(m.Data)
 		if ours {
@@ -178,7 +178,7 @@ func (k *Kernel) Counters(f model.Family) (totals [nft.Counters]uint64, err erro
 // Unanswered returns how many first packets of connections to Services were sent again, in both
 // families, since the tables were created. Without tables it is zero.
 func (k *Kernel) Unanswered() (packets uint64, err error) {
-	ofTable := func(e *attr.Encoder) { e.String(unix.NFTA_OBJ_TABLE, nft.TableName) }
+	ofTable := func(e *attr.Encoder) { e.String(unix.NFTA_OBJ_TABLE, nft.TableName()) }
 	all := socket.Nftables(unix.NFT_MSG_GETOBJ, netlink.Dump, unix.NFPROTO_UNSPEC, ofTable) // both families in one dump
 	err = permission(socket.Ask(k.read, all, func(m netlink.Message) error {
 		c, n, ours, err := wire.DecodeCounter(m.Data)
@@ -196,7 +196,7 @@ func (k *Kernel) Unanswered() (packets uint64, err error) {
 // decode sends a request about our table, and adds every reply to the tables.
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags) error {
 	// The table has the same number as an attribute of chains, rules, sets and objects.
-	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, nft.TableName) }
+	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, nft.TableName()) }
 	return k.get(kind, flags, f, name, func(m netlink.Message) error {
 		if kind != unix.NFT_MSG_GETOBJ { // a counter differs each time
 			k.hashAnswer(m)
@@ -208,7 +208,7 @@ func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlin
 // dumpSet calls fn for each message with elements of a set.
 func (k *Kernel) dumpSet(id nft.SetID, fn func(netlink.Message) error) error {
 	return k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, id.Family, func(e *attr.Encoder) {
-		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName)
+		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName())
 		e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
 	}, fn)
 }

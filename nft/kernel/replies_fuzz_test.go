@@ -78,14 +78,14 @@ func (k *changing) answer(requests []netlink.Message) ([]netlink.Message, error)
 	if m.Header.Flags&netlink.Dump == 0 {
 		number := netlink.Attribute{Type: unix.NFTA_GEN_ID, Data: binary.BigEndian.AppendUint32(nil, k.generation)}
 		if kind == unix.NFT_MSG_GETTABLE {
-			number = netlink.Attribute{Type: unix.NFTA_TABLE_NAME, Data: nlenc.Bytes(nft.TableName)}
+			number = netlink.Attribute{Type: unix.NFTA_TABLE_NAME, Data: nlenc.Bytes(nft.TableName())}
 		}
 		return []netlink.Message{as(m, kind-1, number)}, nil
 	}
 	var found []netlink.Message
 	if kind == unix.NFT_MSG_GETCHAIN {
 		found = append(found, as(m, unix.NFT_MSG_NEWCHAIN,
-			netlink.Attribute{Type: unix.NFTA_CHAIN_TABLE, Data: nlenc.Bytes(nft.TableName)},
+			netlink.Attribute{Type: unix.NFTA_CHAIN_TABLE, Data: nlenc.Bytes(nft.TableName())},
 			netlink.Attribute{Type: unix.NFTA_CHAIN_NAME, Data: nlenc.Bytes(strings.Repeat("x", int(k.generation)))},
 		))
 	}

@@ -53,7 +53,7 @@ func tableOf(t *nft.Tables, f model.Family) *nft.Table {
 }
 
 // isOurs reports whether everything was read, of an object in one of our tables.
-func (d *decoder) isOurs(table string) bool { return d.Err() == nil && table == nft.TableName }
+func (d *decoder) isOurs(table string) bool { return d.Err() == nil && table == nft.TableName() }
 
 func (d *decoder) table(t *nft.Tables, f model.Family, b []byte) {
 	var name string

@@ -142,7 +142,7 @@ func TestWhatKubeVmapNeverMakesIsAlien(t *testing.T) {
 	}
 	check := func(kind uint16, attributes func(*attr.Encoder)) {
 		t.Helper()
-		if got := read(nft.TableName, kind, attributes); got[model.IPv6] == nil || !got[model.IPv6].Alien {
+		if got := read(nft.TableName(), kind, attributes); got[model.IPv6] == nil || !got[model.IPv6].Alien {
 			t.Errorf("message %d is read as %+v", kind, got[model.IPv6])
 		}
 		if got := read("other", kind, attributes); got != (nft.Tables{}) {

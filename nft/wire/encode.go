@@ -37,7 +37,7 @@ func Encode(b nft.Batch) (*Encoded, error) { return EncodeInto(nil, b) }
 // EncodeInto is [Encode] into a buffer that is no longer needed, if the batch fits in it:
 // the steps of a first load are megabytes each.
 func EncodeInto(buffer []byte, b nft.Batch) (*Encoded, error) {
-	return encode(buffer, b, nft.TableName, true)
+	return encode(buffer, b, nft.TableName(), true)
 }
 
 // EncodeCheck is [Encode] for a table of another name and without the end of the

@@ -91,7 +91,7 @@ func TestEncodeOfOpsOnNames(t *testing.T) {
 		{nft.DeleteTable{Family: model.IPv6}, unix.NFT_MSG_DELTABLE, 0},
 	} {
 		m := split(t, encoded(t, nft.Batch{tt.op}).Bytes)[1]
-		want := []attribute{{kind: 1, value: []byte(nft.TableName + "\x00")}}
+		want := []attribute{{kind: 1, value: []byte(nft.TableName() + "\x00")}}
 		if tt.attribute > 0 {
 			want = append(want, attribute{kind: tt.attribute, value: []byte("x\x00")})
 		}

@@ -73,7 +73,7 @@ func (e *Error) adding(id nft.SetID) string {
 }
 
 func setText(id nft.SetID) string {
-	return nft.FamilyName(id.Family) + " " + nft.TableName + " " + id.Name()
+	return nft.FamilyName(id.Family) + " " + nft.TableName() + " " + id.Name()
 }
 
 // serviceName is the name of the Service port, if any. For an element that was read from

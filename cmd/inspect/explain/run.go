@@ -24,6 +24,7 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/foreign/simulate"
@@ -185,8 +186,8 @@ func (o *Options) simulate(ctx context.Context, r *answer.Response, packets []si
 
 func explainError(err error, p simulate.Packet) error {
 	if errors.Is(err, livenode.ErrNoTable) {
-		return fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
-			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
+		return fmt.Errorf("%w %s of %s in this network namespace: is kube-vmap running here? "+
+			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, nft.TableName(), p.Family())
 	}
 	return err
 }

@@ -162,7 +162,7 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 		s += fmt.Sprintf(", comment %q", step.Rule.Comment)
 	}
 	s += "\n    the rule: " + ruleText(step.Rule) + "\n"
-	if p.Chain.Table.Name == nft.TableName {
+	if p.Chain.Table.Name == nft.TableName() {
 		s += stopTexts[nft.ChainNamed(model.IPv4, step.Chain).Means()]
 	}
 	return s + see(p, step.Chain)

@@ -103,7 +103,7 @@ func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 		case err == nil:
 			done := Restored{Resumed: names(found.Suspended())}
 			for _, op := range ours {
-				done.Tables = append(done.Tables, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)
+				done.Tables = append(done.Tables, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName())
 			}
 			return done, nil
 		case isOurs && errors.Is(err, fs.ErrNotExist):

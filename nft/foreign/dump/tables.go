@@ -50,7 +50,7 @@ func (t *Table) Chain(name string) simulate.Chain {
 
 // IsOurs reports whether a table is one of kube-vmap's rule set, or its flowtable's.
 func (t *Table) IsOurs() bool {
-	return !t.Legacy && (t.Name == nft.TableName || t.Name == flowtable.TableName)
+	return !t.Legacy && (t.Name == nft.TableName() || t.Name == flowtable.TableName())
 }
 
 // Tables returns all tables of nf_tables with their chains, but decodes no rules, so it

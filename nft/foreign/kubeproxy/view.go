@@ -33,7 +33,7 @@ const assumed = "assumed"
 // which may exist.
 func (v View) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
 	list, err := v.Kernel.BaseChains(f)
-	ours := func(b simulate.BaseChain) bool { return v.Before && b.Table.Name == nft.TableName }
+	ours := func(b simulate.BaseChain) bool { return v.Before && b.Table.Name == nft.TableName() }
 	if list = slices.DeleteFunc(list, ours); !v.Endpoint.IsValid() {
 		return list, err
 	}

@@ -49,7 +49,7 @@ type Config struct {
 
 // ErrNoTable is the error if kube-vmap has no table for the packet's family, without
 // [Config].WithoutOurs.
-var ErrNoTable = errors.New("there is no table " + nft.TableName)
+var ErrNoTable = errors.New("there is no table")
 
 // Open opens the sockets to read from.
 func Open(c Config) (*Node, error) {

@@ -26,7 +26,7 @@ import (
 type Recorder struct{ Rules simulate.Rules }
 
 // Has implements [simulate.Own].
-func (Recorder) Has(t simulate.Table) bool { return t.Name == nft.TableName && t.Family != "inet" }
+func (Recorder) Has(t simulate.Table) bool { return t.Name == nft.TableName() && t.Family != "inet" }
 
 // Slots implements [simulate.Own].
 func (Recorder) Slots(c simulate.Chain) string {
@@ -326,7 +326,7 @@ func (r Recorder) Identify(result *simulate.Result) error {
 
 // find looks up a key in a set that may be missing, or have another type.
 func (r Recorder) find(id nft.SetID, key []byte) (e simulate.Element, found bool, err error) {
-	s, err := r.Rules.Set(simulate.Table{Family: nft.FamilyName(id.Family), Name: nft.TableName}, id.Name())
+	s, err := r.Rules.Set(simulate.Table{Family: nft.FamilyName(id.Family), Name: nft.TableName()}, id.Name())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return e, false, nil

@@ -50,12 +50,16 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 )
 
-// TableName is the name of our table with a flowtable.
-const TableName = "kube-vmap-fast-path"
+// TableBase is the name of our table with a flowtable, without the name of the proxy.
+const TableBase = "kube-vmap-fast-path"
+
+// TableName returns the name of our table with a flowtable.
+func TableName() string { return model.Named(TableBase) }
 
 // A Flowtable is a flowtable of nf_tables, ours or another program's.
 type Flowtable struct {
@@ -71,7 +75,7 @@ const (
 )
 
 // IsOurs reports whether it belongs to our table.
-func (f *Flowtable) IsOurs() bool { return f.Table == TableName }
+func (f *Flowtable) IsOurs() bool { return f.Table == TableName() }
 
 // List returns all flowtables, except those with more than about 1,600 devices, which do not
 // fit in a reply of the kernel. A kernel without flowtables returns an empty list.

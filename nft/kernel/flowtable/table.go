@@ -54,14 +54,14 @@ func Add(netNS int, devices []string, after uint64) (*Table, Refused, error) {
 	t := &Table{conn: conn}
 	refused, err := t.add(devices, after)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("add table %s: %w", TableName, err), t.Close())
+		return nil, nil, errors.Join(fmt.Errorf("add table %s: %w", TableName(), err), t.Close())
 	}
 	return t, refused, nil
 }
 
 func (t *Table) add(devices []string, after uint64) (Refused, error) {
 	var b socket.Batch
-	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName) }
+	name := func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, TableName()) }
 	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, name) // to delete it without an error
 	b.Add(unix.NFT_MSG_DELTABLE, 0, family, name)
 	b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, family, func(e *attr.Encoder) {
@@ -89,7 +89,7 @@ func (t *Table) AddDevices(devices []string) (Refused, error) {
 	}
 	refused, err := t.commit(&socket.Batch{}, devices)
 	if err != nil {
-		return nil, fmt.Errorf("add devices to table %s: %w", TableName, err)
+		return nil, fmt.Errorf("add devices to table %s: %w", TableName(), err)
 	}
 	return refused, nil
 }
@@ -97,7 +97,7 @@ func (t *Table) AddDevices(devices []string) (Refused, error) {
 // Close closes the socket, and the kernel removes the table with it.
 func (t *Table) Close() error {
 	if err := t.conn.Close(); err != nil {
-		return fmt.Errorf("close the socket of table %s: %w", TableName, err)
+		return fmt.Errorf("close the socket of table %s: %w", TableName(), err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func IsUnsupported(err error) bool {
 // refuses.
 func hook(b *socket.Batch, device string) {
 	b.Add(unix.NFT_MSG_NEWFLOWTABLE, netlink.Create, family, func(e *attr.Encoder) {
-		e.String(attrTable, TableName)
+		e.String(attrTable, TableName())
 		e.String(attrName, flowtableName)
 		e.Uint32(attrFlags, flagCounter)
 		e.Nested(attrHook, func() {
@@ -177,11 +177,11 @@ func hook(b *socket.Batch, device string) {
 const priority = 10
 
 func addChains(b *socket.Batch, after uint64) {
-	b.AddChain(family, TableName, chainEnter, nil)
-	b.AddChain(family, TableName, chainForward, &socket.Hook{Number: unix.NF_INET_FORWARD, Priority: priority})
-	b.AddRule(family, TableName, chainForward, "", established(after)...)
-	b.AddRule(family, TableName, chainEnter, "", betweenBridges()...)
-	b.AddRule(family, TableName, chainEnter, "", &expr.FlowOffload{Name: flowtableName})
+	b.AddChain(family, TableName(), chainEnter, nil)
+	b.AddChain(family, TableName(), chainForward, &socket.Hook{Number: unix.NF_INET_FORWARD, Priority: priority})
+	b.AddRule(family, TableName(), chainForward, "", established(after)...)
+	b.AddRule(family, TableName(), chainEnter, "", betweenBridges()...)
+	b.AddRule(family, TableName(), chainEnter, "", &expr.FlowOffload{Name: flowtableName})
 }
 
 // Bits of connections (include/uapi/linux/netfilter/nf_conntrack_common.h).
