@@ -6,8 +6,13 @@ const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 // proxyName is the same in the whole process, as its tables in the kernel are.
 var proxyName string
 
-// SetProxyName sets the name of this proxy. It is called first of all, if at all.
-func SetProxyName(name string) { proxyName = name }
+// SetProxyName sets the name of this proxy, before anything else. The name that it has is only read:
+// tests run commands in parallel.
+func SetProxyName(name string) {
+	if name != proxyName {
+		proxyName = name
+	}
+}
 
 // ProxyName returns the name of this proxy; empty for the node's own one, which serves all Services
 // without the label.

@@ -126,6 +126,26 @@ var hooks = [chainKinds]*hook{
 	ChainNATInput:          {"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"},
 }
 
+// hook returns the hook of a base chain; nil for other kinds. Next to the node's own proxy, one with a
+// name translates what that has not: no Service of it takes the ClusterIP of another. But it filters
+// first, because the other drops what is sent to unused addresses of ServiceCIDRs.
+func (k ChainKind) hook() *hook {
+	h := hooks[k]
+	if h == nil || model.ProxyName() == "" {
+		return h
+	}
+	named := *h
+	switch k {
+	case ChainNATPrerouting:
+		named.priority, named.priorityName = -99, "dstnat + 1"
+	case ChainNATOutput:
+		named.priority, named.priorityName = -99, "-99"
+	case ChainFilterInput, ChainFilterForward, ChainFilterOutput:
+		named.priority, named.priorityName = -1, "filter - 1"
+	}
+	return &named
+}
+
 // chainSchema has the name and the meaning of each kind.
 var chainSchema = [chainKinds]struct {
 	name  string

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"hash/fnv"
 	"net/netip"
 
 	"kube-vmap/model"
@@ -66,9 +67,18 @@ func (c *Config) ProbeMark() uint32 {
 	return mark
 }
 
-// masqueradeLabel is the bit of a connection's label that requests masquerade. It is a high
-// one, because other users of labels number them from zero.
-const masqueradeLabel = 120
+// masqueradeLabel returns the bit of a connection's label that requests masquerade. It is a high
+// one, because other users of labels number them from zero. A proxy with a name has another one, by a
+// hash: whoever masquerades a connection is the last to see its first packet, and to count it.
+func masqueradeLabel() uint {
+	const first, own = 64, 120
+	if model.ProxyName() == "" {
+		return own
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(model.ProxyName())) // never fails
+	return first + uint(h.Sum32()%(own-first))
+}
 
 // DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14

@@ -178,10 +178,13 @@ func rejectRules(fam *family) []Rule {
 // (aws/amazon-vpc-cni-k8s 3563, 3872). They cannot unset a label. Other programs see the
 // mark, and may set it.
 func (c *Config) requestMasquerade() Rule {
-	if c.NoLabels {
+	switch {
+	case c.NoLabels:
 		return Rule{setMark(c.MasqueradeMark)}
+	case model.ProxyName() != "": // the node's own proxy has the same mark
+		return Rule{setLabel(masqueradeLabel())}
 	}
-	return Rule{setMark(c.MasqueradeMark), setLabel(masqueradeLabel)}
+	return Rule{setMark(c.MasqueradeMark), setLabel(masqueradeLabel())}
 }
 
 // postroutingRules masquerade packets that were marked, packets of connections that were labelled,
@@ -195,9 +198,11 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 		rules = append(rules, countRule(f))
 	}
 	masquerade := goTo(ChainID{Family: f, Kind: ChainSourcePort})
-	rules = append(rules, Rule{marked(c.MasqueradeMark), translated(), clearMark(c.MasqueradeMark), masquerade})
+	if c.NoLabels || model.ProxyName() == "" {
+		rules = append(rules, Rule{marked(c.MasqueradeMark), translated(), clearMark(c.MasqueradeMark), masquerade})
+	}
 	if !c.NoLabels {
-		rules = append(rules, Rule{labelled(masqueradeLabel), clearMark(c.MasqueradeMark), masquerade})
+		rules = append(rules, Rule{labelled(masqueradeLabel()), clearMark(c.MasqueradeMark), masquerade})
 	}
 	return append(rules, Rule{translated(), in(hairpin), masquerade})
 }

@@ -37,8 +37,8 @@ func SampleLabels() Batch {
 	return Batch{
 		AddTable{Family: chain.Family},
 		AddChain{chain},
-		AddRule{chain, Rule{setLabel(masqueradeLabel)}},
-		AddRule{chain, Rule{labelled(masqueradeLabel)}},
+		AddRule{chain, Rule{setLabel(masqueradeLabel())}},
+		AddRule{chain, Rule{labelled(masqueradeLabel())}},
 	}
 }
 

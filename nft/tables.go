@@ -110,7 +110,7 @@ type HookState struct {
 
 // Hook returns how the chain should be attached.
 func (id ChainID) Hook() HookState {
-	h := hooks[id.Kind]
+	h := id.Kind.hook()
 	if h == nil {
 		return HookState{}
 	}

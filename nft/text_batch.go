@@ -48,7 +48,7 @@ func (o DeleteSet) String() string { return "delete set " + table(o.Family) + " 
 
 func (o AddChain) String() string {
 	s := "add chain " + table(o.Chain.Family) + " " + o.Chain.Name()
-	if h := hooks[o.Chain.Kind]; h != nil {
+	if h := o.Chain.Kind.hook(); h != nil {
 		s += " { " + h.String() + " }"
 	}
 	return s

@@ -61,7 +61,7 @@ func renderSet(out *bufio.Writer, id SetID, size uint32, list []Element) {
 
 func (r *Ruleset) renderChain(out *bufio.Writer, id ChainID) {
 	fmt.Fprintf(out, "\n\tchain %s {\n", id.Name())
-	if h := hooks[id.Kind]; h != nil {
+	if h := id.Kind.hook(); h != nil {
 		fmt.Fprintf(out, "\t\t%s\n", h)
 	}
 	for _, rule := range r.rules(id) {

@@ -61,7 +61,7 @@ func (s ChainState) render(out *bufio.Writer, name string, id ChainID, rules []R
 	switch {
 	case s.Hook == HookState{}:
 	case id.Kind < chainKinds && s.Hook == id.Hook():
-		fmt.Fprintf(out, "\t\t%s\n", hooks[id.Kind])
+		fmt.Fprintf(out, "\t\t%s\n", id.Kind.hook())
 	default:
 		fmt.Fprintf(out, "\t\t# type %s, hook %d, priority %d\n", s.Hook.Type, s.Hook.Number, s.Hook.Priority)
 	}

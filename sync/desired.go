@@ -76,7 +76,9 @@ func (s *desiredState) apply(events []Event) (q QueuedChanges) {
 			s.setNode(e.Node)
 			s.setPodCIDRs(e.Node.PodCIDRs)
 		case SetServiceCIDRs:
-			s.cidrs = e.CIDRs
+			if model.ProxyName() == "" { // others serve ClusterIPs that this proxy does not know
+				s.cidrs = e.CIDRs
+			}
 		case SetProblem:
 			s.problems.set(e)
 		}

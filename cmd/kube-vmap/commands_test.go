@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/model"
 )
 
 // completions returns what shells are offered for a command line.
@@ -42,6 +43,22 @@ func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 	} {
 		if got := completions(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
 			t.Errorf("kube-vmap %s is completed to %q, want %q", strings.Join(c.line, " "), got, c.want)
+		}
+	}
+}
+
+// TestCommandsFollowTheNameOfTheProxy, which decides on tables and the socket.
+func TestCommandsFollowTheNameOfTheProxy(t *testing.T) {
+	defer model.SetProxyName("")
+	for line, want := range map[string]string{
+		"render --manifests " + t.TempDir() + " --hostname-override=node-1": "table ip6 kube-vmap.edge {",
+		"status":                       "@kube-vmap.edge",
+		"status --status-socket=@none": "@none",
+		"--manifests " + t.TempDir() + " --metrics-bind-address=": "--healthz-bind-address: ",
+	} {
+		var out bytes.Buffer
+		if run(append(strings.Fields(line), "--service-proxy-name=edge"), &out, &out); !strings.Contains(out.String(), want) {
+			t.Errorf("kube-vmap %s does not print %q:\n%s", line, want, out.String())
 		}
 	}
 }

@@ -62,7 +62,10 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	})
 	m.AddDemand(holds.Demand)
 	p.waiting = holds.Waiting
-	out = append(out, p.passiveHealth(m), holds, p.demandReporter(holds))
+	out = append(out, p.passiveHealth(m), holds)
+	if model.ProxyName() == "" { // kube-vmap-scaler follows one proxy of a node
+		out = append(out, p.demandReporter(holds))
+	}
 	if p.config.CountConnections {
 		c := connections.New(connections.Config{
 			Kernel: p.handles.take(), Log: p.log, Recorder: recorder, Background: p.loop.Background,

@@ -39,6 +39,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/model"
 )
 
 // version is set by the linker, or by main from the build info.
@@ -86,11 +87,22 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 		Version:       version,
 		SilenceErrors: true, // run prints them, in one line
 		SilenceUsage:  true,
+		// The name decides which socket and which tables all commands use.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := config.SetProxyName(cmd.Flags().Lookup("service-proxy-name").Value.String()); err != nil {
+				return err
+			}
+			if socket := cmd.Flags().Lookup("status-socket"); socket != nil && !socket.Changed {
+				return socket.Value.Set(model.Named(client.DefaultSocket))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runProxy(cmd.Context(), cmd, flags)
 		},
 	}
 	flags.AddToCommand(root)
+	root.PersistentFlags().AddFlag(root.Flags().Lookup("service-proxy-name"))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")

@@ -37,6 +37,9 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	if c.WriteConfigTo != "" {
 		return writeConfig(c, log)
 	}
+	if err := c.CheckPorts(); err != nil {
+		return err
+	}
 	p := &proxy{config: c, flags: cmd.Flags(), log: log, level: level, ring: ring, started: started}
 	if p.loop, err = c.Loop(); err != nil {
 		return err

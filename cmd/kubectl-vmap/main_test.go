@@ -24,6 +24,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
+	"kube-vmap/model"
 )
 
 // proxy is kube-vmap v0.2.0 on a node with these Services in namespace shop.
@@ -115,6 +116,22 @@ func TestGetAsksOneNodeAndNamesIt(t *testing.T) {
 	}
 	s.ChangePod = func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }
 	if _, stderr, code := vmap(t, s, "get", "svc"); code != 1 || !strings.HasPrefix(stderr, "error: no node of 3 runs kube-vmap, for instance node-1: ") {
+		t.Errorf("%d, %q", code, stderr)
+	}
+}
+
+func TestNamedProxyIsAsked(t *testing.T) {
+	defer model.SetProxyName("")
+	var asked []string
+	s := nodestest.New(t, map[string]nodestest.Program{"node-1": func(r *http.Request, args []string, stdout, stderr io.Writer) int {
+		asked = args
+		return proxy("node-1", "web")(r, args, stdout, stderr)
+	}})
+	s.ChangePod = func(p *corev1.Pod) { p.Labels["app.kubernetes.io/name"] = "kube-vmap.edge" }
+	if _, stderr, code := vmap(t, s, "get", "svc", "-A", "--service-proxy-name=edge"); code != 0 || !slices.Contains(asked, "--service-proxy-name=edge") {
+		t.Errorf("%d, %q; the node gets %q", code, stderr, asked)
+	}
+	if _, stderr, code := vmap(t, s, "get", "svc", "-A"); code != 1 || !strings.Contains(stderr, "no kube-vmap found") {
 		t.Errorf("%d, %q", code, stderr)
 	}
 }

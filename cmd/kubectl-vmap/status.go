@@ -32,15 +32,17 @@ import (
 var followed = []struct {
 	kind     string
 	resource schema.GroupVersionResource
-	options  metav1.ListOptions
+	options  func() metav1.ListOptions // after flags are parsed
 }{
 	{
 		"Service", corev1.SchemeGroupVersion.WithResource("services"),
-		metav1.ListOptions{LabelSelector: selectors.ServiceLabels, FieldSelector: selectors.ServiceFields},
+		func() metav1.ListOptions {
+			return metav1.ListOptions{LabelSelector: selectors.ServiceLabels(), FieldSelector: selectors.ServiceFields}
+		},
 	},
 	{
 		"EndpointSlice", discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
-		metav1.ListOptions{LabelSelector: selectors.SliceLabels},
+		func() metav1.ListOptions { return metav1.ListOptions{LabelSelector: selectors.SliceLabels} },
 	},
 }
 
@@ -70,7 +72,7 @@ func readVersions(ctx context.Context, config *rest.Config) (objectVersions, err
 		list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return client.Resource(f.resource).List(ctx, o)
 		})
-		err := list.EachListItem(ctx, f.options, func(o runtime.Object) error {
+		err := list.EachListItem(ctx, f.options(), func(o runtime.Object) error {
 			m, err := meta.Accessor(o)
 			if err == nil {
 				_, err = compare(m.GetResourceVersion(), m.GetResourceVersion())

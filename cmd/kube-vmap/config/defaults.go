@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"net"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
 
@@ -30,6 +32,8 @@ type Options struct {
 
 	// kube-proxy does not have the rest.
 
+	// ServiceProxyName is the name of this proxy; see [SetProxyName].
+	ServiceProxyName string
 	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone if all
 	// source ranges of the Service are of the other family; kube-proxy leaves them open.
 	StrictSourceRanges bool
@@ -82,6 +86,17 @@ func defaultOptions() Options {
 		PassiveHealthChecks: model.PassiveChecksReport.String(), PassiveHealthChecksMaxPercent: 50,
 		ScalerDirectory: "/var/run/secrets/kube-vmap-scaler",
 	}
+}
+
+// SetProxyName gives the process the name of --service-proxy-name, for whatever it does. The reporter of
+// events and a label of pods are the longest names that contain it.
+func SetProxyName(name string) error {
+	longest := validation.LabelValueMaxLength - len("kube-vmap.")
+	if len(validation.IsValidLabelValue(name)) > 0 || len(name) > longest {
+		return fmt.Errorf("--service-proxy-name: %q is not the value of a label, or has more than %d bytes", name, longest)
+	}
+	model.SetProxyName(name)
+	return nil
 }
 
 // options checks options that have no field in the file, so their flags name them.

@@ -12,6 +12,9 @@ func (f *Flags) addGeneral(s flagSection) {
 	s.add(&f.options.Manifests, "manifests", extension,
 		"folder or file (`path`) with Services, EndpointSlices, ServiceCIDRs and Nodes as YAML or JSON, "+
 			"read and watched instead of the API server")
+	s.add(&f.options.ServiceProxyName, "service-proxy-name", extension,
+		"serve only the Services whose label service.kubernetes.io/service-proxy-name is this `name`, next to the node's "+
+			"own proxy, whose ports it must not have. Tables, status socket and events are named kube-vmap.NAME")
 	s.add(&f.options.WriteConfigTo, "write-config-to", "",
 		"write the configuration with all defaults to this `file` and exit")
 	s.add(&f.options.InitOnly, "init-only", "",

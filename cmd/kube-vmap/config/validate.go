@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,20 @@ func (v *validator) server(path, address string) {
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		v.invalid(path, address, "%q is not a port", port)
 	}
+}
+
+// CheckPorts returns an error if a proxy with a name would have ports of the node's own one.
+func (c *Config) CheckPorts() error {
+	var v validator
+	for path, address := range map[string]string{
+		"healthzBindAddress": c.Proxy.HealthzBindAddress, "metricsBindAddress": c.Proxy.MetricsBindAddress,
+	} {
+		a, err := netip.ParseAddrPort(address)
+		if err == nil && c.ServiceProxyName != "" && (a.Port() == healthzPort || a.Port() == metricsPort) {
+			v.invalid(path, address, "with --service-proxy-name: must have another port than the node's own proxy")
+		}
+	}
+	return c.named(v.errs)
 }
 
 func (v *validator) ranges(path string, ranges []string) {

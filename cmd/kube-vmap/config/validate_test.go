@@ -1,8 +1,11 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"kube-vmap/model"
 )
 
 func TestErrorsNameTheField(t *testing.T) {
@@ -120,5 +123,37 @@ func TestBoundaryValuesAreValid(t *testing.T) {
 		"logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}], options: {json: {splitStream: true}}}",
 	} {
 		loadText(t, fields)
+	}
+}
+
+func TestServiceProxyNames(t *testing.T) {
+	defer model.SetProxyName("")
+	for name, valid := range map[string]bool{
+		"": true, "edge": true, "A_b.c-1": true, strings.Repeat("x", 53): true,
+		strings.Repeat("x", 54): false, "-a": false, "a.": false, "_": false, "a/b": false, "a b": false, "\u00e9": false,
+	} {
+		model.SetProxyName("before")
+		err := SetProxyName(name)
+		if valid != (err == nil) || valid != (model.ProxyName() == name) {
+			t.Errorf("%q: the name is %q, and %v", name, model.ProxyName(), err)
+		}
+	}
+}
+
+func TestNamedProxyNeedsOtherPorts(t *testing.T) {
+	const healthz, metrics = "--healthz-bind-address: ", "--metrics-bind-address: "
+	for args, want := range map[string][]string{
+		"":                          nil,
+		"--service-proxy-name=edge": {healthz, metrics},
+		"--service-proxy-name=edge --metrics-bind-address=[::1]:1":                      {healthz},
+		"--service-proxy-name=edge --healthz-port=0 --metrics-bind-address=[::1]:10256": {metrics},
+		"--service-proxy-name=edge --healthz-port=0 --metrics-bind-address=[::1]:1":     nil,
+	} {
+		err := load(t, strings.Fields(args)...).CheckPorts()
+		for _, name := range []string{healthz, metrics} {
+			if got := err != nil && strings.Contains(err.Error(), name); got != slices.Contains(want, name) {
+				t.Errorf("%s: %v, want errors of %q", args, err, want)
+			}
+		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 	phaseRemoving
 	phaseDone
 	phaseReturned // to kube-proxy
+	phaseIdle     // has a name of its own, and takes over nothing
 )
 
 type signal uint8
@@ -60,6 +61,12 @@ var steps = map[phase]struct {
 		signalOther: phaseOther, signalRemoved: phaseDone, signalRetry: phaseLooking,
 	}},
 	phaseDone: {(*Takeover).watch, map[signal]phase{signalOther: phaseOther}},
+	phaseIdle: {(*Takeover).idle, nil},
+}
+
+func (*Takeover) idle(ctx context.Context, _ Proxy) (signal, error) {
+	<-ctx.Done()
+	return signalNone, nil
 }
 
 // on returns the phase after a signal. A signal without a transition changes nothing.

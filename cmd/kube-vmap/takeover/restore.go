@@ -45,9 +45,10 @@ func Return(k Kernel, reason string) (Restored, error) {
 
 // Cleanup deletes our tables, whatever their content, the marker and the stored state, and
 // resumes what is suspended of kube-proxy's rules, in one transaction. It returns a
-// [RefusedError] if kube-proxy's rules cannot take the place of ours, unless force is set.
+// [RefusedError] if kube-proxy's rules cannot take the place of ours, unless force is set
+// or this proxy has a name: then kube-proxy never serves its Services.
 func Cleanup(ctx context.Context, k ReadKernel, force bool) (Restored, error) {
-	if !force {
+	if !force && model.ProxyName() == "" {
 		ours, err := k.Read()
 		if err == nil {
 			err = ours.Writable()
@@ -90,7 +91,10 @@ func deleteOurs() (b nft.Batch) {
 // transaction with more.
 func restore(k Kernel, ours, more nft.Batch) (Restored, error) {
 	for range maxAttempts {
-		found, err := kubeproxy.Find(0)
+		found, err := &kubeproxy.Found{}, error(nil)
+		if model.ProxyName() == "" {
+			found, err = kubeproxy.Find(0)
+		}
 		if err != nil {
 			return Restored{}, err
 		}

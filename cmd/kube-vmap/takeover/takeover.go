@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
@@ -121,6 +122,10 @@ var States = []string{
 func New(c Config) *Takeover {
 	t := &Takeover{Config: c, system: &node{Config: c}, dial: connect, observe: observe}
 	t.publish(nodestatus.TakeoverStarting, "", "")
+	if model.ProxyName() != "" {
+		t.phase = phaseIdle
+		t.publish(nodestatus.TakeoverDone, "", "")
+	}
 	return t
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-vmap/model"
 )
 
 // Flags are kubectl's flags for a cluster, and those for kube-vmap in it.
@@ -16,6 +18,7 @@ type Flags struct {
 	rules       *clientcmd.ClientConfigLoadingRules
 	overrides   *clientcmd.ConfigOverrides
 	namespace   string // of kube-vmap's pods
+	proxyName   string
 	timeout     time.Duration
 	concurrency int
 }
@@ -50,6 +53,8 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 			return nil
 		})
 	to.StringVar(&f.namespace, "proxy-namespace", DefaultNamespace, "`namespace` of kube-vmap's pods")
+	to.StringVar(&f.proxyName, "service-proxy-name", "",
+		"`name` of the kube-vmap to ask: of its flag with this name, and after kube-vmap. in the label of its pods")
 	to.DurationVar(&f.timeout, "node-timeout", 10*time.Second,
 		"how long a node may be silent until it counts as not answering")
 	to.IntVar(&f.concurrency, "node-concurrency", 64, "`number` of nodes to ask at a time")
@@ -57,6 +62,7 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 
 // Cluster returns the cluster that the flags and the kubeconfig choose.
 func (f *Flags) Cluster() (*Cluster, error) {
+	model.SetProxyName(f.proxyName)
 	config, err := f.ClientConfig.ClientConfig()
 	if err != nil {
 		return nil, err

@@ -15,13 +15,13 @@ import (
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/output"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
 )
 
-// Names in kube-vmap's manifests.
-const (
-	selector  = "app.kubernetes.io/name=kube-vmap"
-	container = "kube-vmap"
-)
+// container is kube-vmap's name in its manifests, and selector selects its pods there.
+const container = "kube-vmap"
+
+func selector() string { return "app.kubernetes.io/name=" + model.Named(container) }
 
 // Nodes returns all nodes of the cluster, sorted by name. It is an error if no node has a
 // pod of kube-vmap.
@@ -42,7 +42,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]nodes.Node, error) {
 	}
 	if !slices.ContainsFunc(out, func(n nodes.Node) bool { return !n.Absent }) { // also if nodes went before their pods
 		return nil, fmt.Errorf("no kube-vmap found: namespace %s has no pods with the label %s on nodes of the cluster; "+
-			"--proxy-namespace names another namespace", c.config.Namespace, selector)
+			"--proxy-namespace names another namespace", c.config.Namespace, selector())
 	}
 	slices.SortFunc(out, func(a, b nodes.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -67,7 +67,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (nodes.Node, error) {
 // pods returns kube-vmap's pods that a field selector selects, by node.
 func (c *Cluster) pods(ctx context.Context, fields string) (map[string][]corev1.Pod, error) {
 	list, err := c.core.Pods(c.config.Namespace).List(ctx,
-		metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
+		metav1.ListOptions{LabelSelector: selector(), FieldSelector: fields})
 	if err != nil {
 		return nil, apiError("list pods in namespace "+c.config.Namespace, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodes"
+	"kube-vmap/model"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -111,9 +112,13 @@ func (b *buffer) content() []byte {
 // executor returns what runs a command: by WebSocket or, if that is not possible, SPDY. It
 // calls refused with the cause if a server refuses a WebSocket.
 func (c *Cluster) executor(n nodes.Node, args []string, refused func(error)) (remotecommand.Executor, error) {
+	command := append([]string{program}, args...)
+	if name := model.ProxyName(); name != "" {
+		command = append(command, "--service-proxy-name="+name)
+	}
 	request := c.core.RESTClient().Post().Resource("pods").Namespace(n.Namespace).Name(n.Pod).SubResource("exec")
 	request.VersionedParams(&corev1.PodExecOptions{
-		Container: container, Command: append([]string{program}, args...), Stdout: true, Stderr: true,
+		Container: container, Command: command, Stdout: true, Stderr: true,
 	}, scheme.ParameterCodec)
 	socket, err := remotecommand.NewWebSocketExecutor(c.config.REST, http.MethodGet, request.URL().String())
 	if err != nil {

@@ -176,9 +176,10 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	if s == nil {
 		return nil
 	}
-	if proxy := s.Labels[labelProxyName]; proxy != "" {
+	if !model.Serves(s.Labels) {
+		label := model.LabelServiceProxyName
 		return []Cause{{
-			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + labelProxyName + "]: " + proxy,
+			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + label + "]: " + s.Labels[label],
 			Text: "another proxy is responsible for the Service",
 		}}
 	}

@@ -18,6 +18,7 @@ import (
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
+	"kube-vmap/model"
 )
 
 // compare adds what nodes know otherwise than the API server. Nodes that differ are read
@@ -25,7 +26,7 @@ import (
 // node knew before is no difference, if it does not answer again.
 func (b *builder) compare(ctx context.Context) error {
 	s := b.destination.Service
-	if s == nil || s.Labels[labelProxyName] != "" {
+	if s == nil || !model.Serves(s.Labels) {
 		return nil
 	}
 	var differing []string
@@ -59,9 +60,6 @@ func (b *builder) compare(ctx context.Context) error {
 	b.report.Differences = append(b.report.Differences, slices.Concat(differences...)...)
 	return nil
 }
-
-// labelProxyName names another proxy that is responsible for a Service.
-const labelProxyName = "service.kubernetes.io/service-proxy-name"
 
 // differences returns what a node knows otherwise.
 func (b *builder) differences(node string, d *nodestatus.Document) (out []Difference) {

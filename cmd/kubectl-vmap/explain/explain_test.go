@@ -273,7 +273,9 @@ func TestCauseIsFoundAmongPods(t *testing.T) {
 			"Service shop/web, spec.ports[].targetPort: htpt: no container of its pods declares a port of that name; they have http",
 		},
 		{
-			"other proxy", func(_ *rig, s *corev1.Service) { s.Labels = map[string]string{labelProxyName: "other"} },
+			"other proxy", func(_ *rig, s *corev1.Service) {
+				s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
+			},
 			"Service shop/web, metadata.labels[service.kubernetes.io/service-proxy-name]: other: another proxy is responsible for the Service",
 		},
 	} {

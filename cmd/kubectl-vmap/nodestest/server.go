@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -164,8 +165,11 @@ func (s *Server) listPods(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		p := corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "kube-vmap-" + name, Namespace: cluster.DefaultNamespace},
-			Spec:       corev1.PodSpec{NodeName: name},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "kube-vmap-" + name, Namespace: cluster.DefaultNamespace,
+				Labels: map[string]string{"app.kubernetes.io/name": "kube-vmap"},
+			},
+			Spec: corev1.PodSpec{NodeName: name},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "kube-vmap", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}}},
@@ -173,7 +177,9 @@ func (s *Server) listPods(w http.ResponseWriter, r *http.Request) {
 		if s.ChangePod != nil {
 			s.ChangePod(&p)
 		}
-		list.Items = append(list.Items, p)
+		if selector, err := labels.Parse(r.URL.Query().Get("labelSelector")); err == nil && selector.Matches(labels.Set(p.Labels)) {
+			list.Items = append(list.Items, p)
+		}
 	}
 	reply(w, http.StatusOK, list)
 }

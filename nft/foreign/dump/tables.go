@@ -48,9 +48,11 @@ func (t *Table) Chain(name string) simulate.Chain {
 	return simulate.Chain{Table: simulate.Table{Family: t.Family, Name: t.Name}, Name: name}
 }
 
-// IsOurs reports whether a table is one of kube-vmap's rule set, or its flowtable's.
+// IsOurs reports whether a table is one of kube-vmap's rule set, or its flowtable's, whatever the name
+// of the proxy.
 func (t *Table) IsOurs() bool {
-	return !t.Legacy && (t.Name == nft.TableName() || t.Name == flowtable.TableName())
+	base, _, _ := strings.Cut(t.Name, ".")
+	return !t.Legacy && (base == nft.TableBase || base == flowtable.TableBase)
 }
 
 // Tables returns all tables of nf_tables with their chains, but decodes no rules, so it

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/foreign/dump"
@@ -23,8 +24,11 @@ const StateReturned = "returned"
 const attrTableUserdata = 6
 
 // ReadTakeoverState returns the state of a take-over; empty if there is none. For netNS see
-// [Find].
+// [Find]. A proxy with a name takes over nothing.
 func ReadTakeoverState(netNS int) (state string, err error) {
+	if model.ProxyName() != "" {
+		return "", nil
+	}
 	r, err := dump.Open(netNS)
 	if err != nil {
 		return "", err

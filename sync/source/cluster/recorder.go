@@ -124,12 +124,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 func (r *Recorder) newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
-	now := time.Now()
+	now, by := time.Now(), model.Named(reporter)
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: eventName(o.Name, now), Namespace: cmp.Or(o.Namespace, metav1.NamespaceDefault),
 		},
-		EventTime: metav1.NewMicroTime(now), ReportingController: reporter, ReportingInstance: reporter + "-" + r.host,
+		EventTime: metav1.NewMicroTime(now), ReportingController: by, ReportingInstance: by + "-" + r.host,
 		Regarding: reference(o), Type: kind, Reason: reason, Action: action, Note: truncate(note),
 	}
 }

@@ -102,6 +102,15 @@ func TestEventFields(t *testing.T) {
 			}
 		})
 	}
+	inBubble(t, "by a proxy with a name", func(t *testing.T) {
+		defer model.SetProxyName("")
+		model.SetProxyName("edge")
+		for _, e := range recording(t, apitest.New(), time.Minute, (*cluster.Recorder).Starting) {
+			if e.ReportingController != "kube-vmap.edge" || !strings.HasPrefix(e.ReportingInstance, "kube-vmap.edge-") {
+				t.Errorf("reported by %s of %s", e.ReportingInstance, e.ReportingController)
+			}
+		}
+	})
 }
 
 func TestEqualEventsBecomeASeries(t *testing.T) {

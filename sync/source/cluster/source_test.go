@@ -95,13 +95,21 @@ func TestFirstBurstWaitsForAllKinds(t *testing.T) {
 }
 
 func TestSelectorsAreThoseOfKubeProxy(t *testing.T) {
+	checkSelectors(t, "!service.kubernetes.io/service-proxy-name")
+	defer model.SetProxyName("")
+	model.SetProxyName("edge")
+	checkSelectors(t, "service.kubernetes.io/service-proxy-name=edge")
+}
+
+func checkSelectors(t *testing.T, services string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()
 		r := run(t, s)
 		r.now()
 		r.stop()
 		want := map[string][2]string{
-			"services":       {"!service.kubernetes.io/service-proxy-name", "spec.clusterIP!=None"},
+			"services":       {services, "spec.clusterIP!=None"},
 			"endpointslices": {"!service.kubernetes.io/headless", ""},
 			"servicecidrs":   {"", ""},
 			"nodes":          {"", "metadata.name=node-1"},

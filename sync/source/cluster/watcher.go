@@ -56,7 +56,7 @@ func (w *watcher) newReflectors(ctx context.Context) (out []*cache.Reflector, er
 	for _, r := range []*resourceClient{
 		{
 			to: w.services, resource: "services", group: core, codec: newCodec(core, w.services),
-			labels: selectors.ServiceLabels, fields: selectors.ServiceFields,
+			labels: selectors.ServiceLabels(), fields: selectors.ServiceFields,
 		},
 		{
 			to: w.slices, resource: "endpointslices", group: discovery, codec: newCodec(discovery, w.slices),

@@ -14,7 +14,7 @@ import (
 
 // Keys are the labels and annotations that [Service] and [Slice] read. An object needs no others.
 var Keys = append([]string{
-	LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
+	model.LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks, annotationHold, annotationRetryRefused,
 	annotationSlowStart,
 	annotationScaleToZero[0], annotationScaleToZero[1],

@@ -12,10 +12,6 @@ import (
 	"kube-vmap/model"
 )
 
-// LabelServiceProxyName is the label that leaves a Service to another proxy, whatever
-// its value (KEP-2447).
-const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
-
 // maxAffinitySeconds is the longest session affinity the API allows: a day.
 const maxAffinitySeconds = 86400
 
@@ -70,12 +66,11 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 
 // isProxied reports whether the Service has a virtual address for this proxy to serve.
 func isProxied(s *corev1.Service) bool {
-	_, others := s.Labels[LabelServiceProxyName]
 	switch s.Spec.ClusterIP {
 	case "", corev1.ClusterIPNone:
 		return false
 	}
-	return !others && s.Spec.Type != corev1.ServiceTypeExternalName
+	return model.Serves(s.Labels) && s.Spec.Type != corev1.ServiceTypeExternalName
 }
 
 // checkServiceType records an error for an unknown type, which is served as ClusterIP,

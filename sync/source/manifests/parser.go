@@ -18,6 +18,7 @@ import (
 	jsonutil "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 	"kube-vmap/sync/source/convert"
 )
@@ -232,8 +233,7 @@ func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 func unserved(obj runtime.Object) *field.Error {
 	switch o := obj.(type) {
 	case *corev1.Service:
-		_, others := o.Labels[convert.LabelServiceProxyName]
-		if o.Spec.ClusterIP == "" && o.Spec.Type != corev1.ServiceTypeExternalName && !others {
+		if o.Spec.ClusterIP == "" && o.Spec.Type != corev1.ServiceTypeExternalName && model.Serves(o.Labels) {
 			return field.Required(field.NewPath("spec", "clusterIP"), "no ClusterIP is allocated for a Service of a manifest")
 		}
 	case *discoveryv1.EndpointSlice:
