@@ -31,12 +31,14 @@ const (
 type publisher struct {
 	api       v1.CoreV1Interface
 	namespace string
+	demands   *demands
 	log       *slog.Logger
 }
 
-// publish publishes the certificate. It returns it, and how long kubelets may still take to mount it. It
-// tries until ctx ends.
-func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, remaining time.Duration, err error) {
+// publish publishes and returns the certificate. Demand is not known for as long as kubelets may still
+// take to mount it. It tries until ctx ends.
+func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, err error) {
+	var remaining time.Duration
 	err = wait.PollUntilContextCancel(ctx, publishPeriod, true, func(ctx context.Context) (bool, error) {
 		var public string
 		var err error
@@ -50,9 +52,10 @@ func (p *publisher) publish(ctx context.Context) (pair tls.Certificate, remainin
 			return false, nil
 		}
 		remaining = min(mountTime, max(remaining, mountTime-age(pair))) // a clock may have been set back
+		p.demands.unsettle(max(settleTime, remaining))
 		return true, nil
 	})
-	return pair, remaining, err
+	return pair, err
 }
 
 // certificate returns the certificate in the Secret. If there is none, it creates it.

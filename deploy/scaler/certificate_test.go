@@ -74,7 +74,7 @@ func TestCertificateIsMountedLater(t *testing.T) {
 		}{
 			{"installed", 0, func() {}, true, mountTime},
 			{"restarted", time.Minute, func() {}, false, mountTime - time.Minute},
-			{"after a day", 24 * time.Hour, func() {}, false, 0},
+			{"after a day", 24 * time.Hour, func() {}, false, settleTime},
 			{"ConfigMap without data", 0, func() { api.config.Data = nil }, false, mountTime},
 			{"key removed, ConfigMap refused for a while", 0, func() { api.secret.Data, api.refuses = nil, 100 }, true, mountTime},
 			{"in its last year", validity - lastYear, func() {}, true, mountTime},
@@ -82,10 +82,10 @@ func TestCertificateIsMountedLater(t *testing.T) {
 			<-time.After(start.after)
 			start.change()
 			before := string(api.secret.Data[corev1.TLSCertKey])
-			p := &publisher{api, metav1.NamespaceSystem, slog.New(slog.DiscardHandler)}
-			pair, remaining, err := p.publish(t.Context())
-			now := string(api.secret.Data[corev1.TLSCertKey])
-			if err != nil || max(remaining, 0).Round(time.Second) != start.remaining || (now != before) != start.new ||
+			p := &publisher{api, metav1.NamespaceSystem, newDemands(), slog.New(slog.DiscardHandler)}
+			pair, err := p.publish(t.Context())
+			now, remaining := string(api.secret.Data[corev1.TLSCertKey]), time.Until(p.demands.settled)
+			if err != nil || remaining.Round(time.Second) != start.remaining || (now != before) != start.new ||
 				api.config.Data[demand.CAFile] != now || pair.Leaf.NotBefore.After(time.Now()) {
 				t.Errorf("%s: %s remain, %v, want %s; a new certificate: %t, from %s",
 					start.what, remaining, err, start.remaining, now != before, pair.Leaf.NotBefore)
@@ -97,15 +97,16 @@ func TestCertificateIsMountedLater(t *testing.T) {
 // TestClockIsSetBack has a clock that was ahead when the certificate was created.
 func TestClockIsSetBack(t *testing.T) {
 	for ahead, isNew := range map[time.Duration]bool{30 * time.Minute: false, 24 * time.Hour: true} {
-		p := &publisher{&objects{}, metav1.NamespaceSystem, slog.New(slog.DiscardHandler)}
+		p := &publisher{&objects{}, metav1.NamespaceSystem, newDemands(), slog.New(slog.DiscardHandler)}
 		var before, now tls.Certificate
 		synctest.Test(t, func(t *testing.T) {
 			<-time.After(ahead)
-			before, _, _ = p.publish(t.Context())
+			before, _ = p.publish(t.Context())
 		})
 		synctest.Test(t, func(t *testing.T) { // whose clock begins again
-			var remaining time.Duration
-			now, remaining, _ = p.publish(t.Context())
+			p.demands = newDemands()
+			now, _ = p.publish(t.Context())
+			remaining := time.Until(p.demands.settled)
 			if now.Leaf.NotBefore.After(time.Now()) || now.Leaf.Equal(before.Leaf) == isNew || remaining != mountTime {
 				t.Errorf("%s ahead: valid from %s, %s remain, a new certificate: %t", ahead, now.Leaf.NotBefore, remaining, isNew)
 			}

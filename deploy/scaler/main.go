@@ -125,11 +125,10 @@ func (o *options) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveHTTP(ctx, listeners[2], instruments(registry, ready)) })
 	group.Go(func() error {
-		pair, remaining, err := (&publisher{core, o.namespace, log}).publish(ctx)
+		pair, err := (&publisher{core, o.namespace, d, log}).publish(ctx)
 		if err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
-		d.unsettle(max(settleTime, remaining))
 		close(ready)
 		// Not by core, whose limit of requests many triggers may use up.
 		readKeys := func(ctx context.Context) error { return reports.readKeys(ctx, discovery.RESTClient()) }

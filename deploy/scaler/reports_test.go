@@ -15,7 +15,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +32,9 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"kube-vmap/model"
+	kubevmap "kube-vmap/sync"
 	"kube-vmap/sync/follow/demand"
+	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/listen"
 )
 
@@ -84,6 +88,7 @@ type receiver struct {
 	client http.Client
 	open   *countedListener
 	addr   string
+	ca     []byte // its certificate
 	stop   func() // ends it, and waits until it has
 }
 
@@ -115,7 +120,7 @@ func newReceiver(t *testing.T, f model.Family) *receiver {
 	client := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: demand.ServerName}, DisableKeepAlives: true,
 	}}
-	return &receiver{t, r, api, client, open, l.Addr().String(), stop}
+	return &receiver{t, r, api, client, open, l.Addr().String(), certificate, stop}
 }
 
 // send sends a request, and returns the response.
@@ -304,6 +309,73 @@ func TestNextRequestEndsTheLast(t *testing.T) {
 	write()
 	r.stop()
 	<-last
+}
+
+// TestRotation has a node that reports, whose token the kubelet replaces too late, and then another
+// receiver, whose certificate it has not mounted yet. Demand is never none.
+func TestRotation(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(f.String(), func(t *testing.T) {
+			t.Parallel()
+			r, next := newReceiver(t, f), newReceiver(t, f)
+			next.keys.Store(r.api.keys())
+			next.demands.unsettle(mountTime) // as by the publisher
+			dir, changed := t.TempDir(), make(chan struct{})
+			node := demand.New(demand.Config{
+				Demand:  func() map[model.ServiceName]hold.Demand { return map[model.ServiceName]hold.Demand{web: {Clients: 3}} },
+				Changed: changed, Dir: dir, Log: slog.New(slog.DiscardHandler),
+			})
+			mount := func(name, text string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+			reportTo := func(r *receiver) {
+				at := netip.MustParseAddrPort(r.addr)
+				node.Follow(kubevmap.Committed{Full: true, Set: []model.Frontend{{
+					Match: model.Match{Family: f, Protocol: model.TCP, Addr: at.Addr(), Port: at.Port()},
+					Service: model.ServicePortName{
+						ServiceName: model.ServiceName{Namespace: "system", Name: "scaler"}, Port: demand.PortName, Protocol: model.TCP,
+					},
+				}}})
+			}
+			clients := func(r *receiver) (int, error) { // now
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				return r.demands.await(ctx, web)
+			}
+			until := func(failure string) {
+				for _, err := node.Failure(); !strings.Contains(fmt.Sprint(err), failure); _, err = node.Failure() {
+					changed <- struct{}{}
+					last, _ := clients(r)
+					if now, err := clients(next); last != 3 || now != 3 && err == nil {
+						t.Fatalf("%d clients, then %d, before %q", last, now, failure)
+					}
+				}
+			}
+			mount(demand.CAFile, string(r.ca))
+			mount(demand.ServiceFile, "system/scaler")
+			mount(demand.TokenFile, r.api.node("one"))
+			reportTo(r)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- node.Run(ctx) }()
+			changed <- struct{}{}
+			_, err := r.demands.await(t.Context(), web)
+			must(t, err)
+			mount(demand.TokenFile, r.api.token(reporter, "one", demand.Audience, -time.Second))
+			r.demands.begin("one", func() {}).end() // the request ends, as when its token expires
+			until("expired")
+			mount(demand.TokenFile, r.api.node("one"))
+			until("<nil>")
+			reportTo(next)
+			r.stop()
+			until("certificate signed by unknown authority")
+			mount(demand.CAFile, string(next.ca))
+			until("<nil>")
+			if n, err := next.demands.await(t.Context(), web); n != 3 {
+				t.Errorf("%d clients, %v", n, err)
+			}
+			stop()
+			must(t, <-ended)
+		})
+	}
 }
 
 // A countedListener counts open connections.
