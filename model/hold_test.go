@@ -35,6 +35,10 @@ func TestHoldUntilEndpointOrTooLong(t *testing.T) {
 		expect("with an endpoint", VerdictBalance)
 		over() // too late
 		expect("with an endpoint", VerdictBalance)
+		published := servingTerminating(1)
+		published.Ready = true
+		m.SetSlice(webSlice(f, p, published))
+		expect("with publishNotReadyAddresses, when it terminates", VerdictBalance)
 		m.SetSlice(webSlice(f, p, servingTerminating(1)))
 		expect("when it terminates", VerdictHold)
 		m.SetSlice(webSlice(f, p))
