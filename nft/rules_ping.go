@@ -2,8 +2,11 @@ package nft
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
 )
 
 // A node answers echo requests to an address of a Service while any client can connect to one of its
@@ -29,6 +32,20 @@ func (c *Config) pingRules(id ChainID) []Rule {
 		rules = append(rules, Rule{echoRequest(fam), external, served, sentBack(), translateTo(fam, to)})
 	}
 	return rules
+}
+
+// PingTo returns which of these addresses pings go to by the rules in the tables, for [Config].PingTo.
+func (t Tables) PingTo(addrs []netip.Prefix) (to [len(model.Families)]netip.Addr) {
+	for _, p := range addrs {
+		id := ChainID{Family: model.FamilyOf(p.Addr()), Kind: ChainNATOutput}
+		var c Config
+		c.PingTo[id.Family] = p.Addr()
+		rule := c.pingRules(id)[0]
+		if table := t[id.Family]; table != nil && slices.Contains(table.Chains[id.Name()].Rules, rule.Fingerprint()) {
+			to[id.Family] = p.Addr()
+		}
+	}
+	return to
 }
 
 // echoRequest matches ICMP echo requests.

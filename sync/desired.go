@@ -121,18 +121,17 @@ func (s *desiredState) selectNodeAddrs() {
 	s.selectPingTo()
 }
 
-// selectPingTo selects the addresses that answer pings: the node's own, or any that it keeps.
+// selectPingTo selects the addresses that answer pings: the node's own, or another of an interface.
 func (s *desiredState) selectPingTo() {
 	if !s.config.AnswerPings {
 		return
 	}
-	next := s.config.Rules.PingTo
+	var next [len(model.Families)]netip.Addr
 	for _, f := range model.Families {
 		usable := func(a netip.Addr) bool {
 			return a.IsGlobalUnicast() && model.FamilyOf(a) == f && slices.Contains(s.interfaces, a)
 		}
-		all := append([]netip.Addr{s.node.Addrs[f], next[f]}, s.interfaces...)
-		next[f] = netip.Addr{}
+		all := append([]netip.Addr{s.node.Addrs[f]}, s.interfaces...)
 		if i := slices.IndexFunc(all, usable); i >= 0 {
 			next[f] = all[i]
 		}

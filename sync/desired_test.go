@@ -55,3 +55,30 @@ func TestOpenFamilyIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestPingsGoToAnAddressOfTheNode changes the addresses of interfaces and of the Node object.
+func TestPingsGoToAnAddressOfTheNode(t *testing.T) {
+	st := newDesiredState(Config{AnswerPings: true})
+	for _, step := range []struct{ interfaces, node, want string }{
+		{"", "192.0.2.1", ""},
+		{"192.0.2.8/24 fe80::1/64", "192.0.2.1", "192.0.2.8"},
+		{"192.0.2.1/24 192.0.2.8/24 2001:db8::1/64", "192.0.2.1", "192.0.2.1 2001:db8::1"},
+		{"192.0.2.8/24 2001:db8::1/64", "192.0.2.1", "192.0.2.8 2001:db8::1"},
+	} {
+		var interfaces []netip.Prefix
+		for p := range strings.FieldsSeq(step.interfaces) {
+			interfaces = append(interfaces, netip.MustParsePrefix(p))
+		}
+		st.setInterfaces(interfaces)
+		st.setNode(model.Node{Addrs: [2]netip.Addr{netip.MustParseAddr(step.node)}})
+		var got []string
+		for _, a := range st.config.Rules.PingTo {
+			if a.IsValid() {
+				got = append(got, a.String())
+			}
+		}
+		if strings.Join(got, " ") != step.want {
+			t.Errorf("%+v: pings go to %s", step, got)
+		}
+	}
+}

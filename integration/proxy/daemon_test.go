@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/model"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -37,11 +35,6 @@ func start(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon.
 	d := daemon.Launch{Node: l.Node, Folder: f, Flags: flags, Problems: true}.Start(t)
 	d.AwaitMessage("ready")
 	return d
-}
-
-// clusterIP returns the ClusterIP of the n-th Service.
-func clusterIP(f model.Family, n int) netip.Addr {
-	return daemon.Service{Number: n}.Addr(f, model.KindClusterIP)
 }
 
 // generation returns the number of changes of nf_tables on node-1.

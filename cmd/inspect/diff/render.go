@@ -14,6 +14,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/source/addresses"
 	"kube-vmap/sync/source/manifests"
 )
 
@@ -146,6 +147,9 @@ func writeKernel(rules nft.Config, w io.Writer) error {
 		tables, err := k.Read()
 		if err != nil {
 			return fmt.Errorf("read the kernel: %w", err)
+		}
+		if addrs, err := addresses.Read(); err == nil && rules.PingTo == (nft.Config{}).PingTo { // as of flags
+			rules.PingTo = tables.PingTo(addrs)
 		}
 		return tables.Render(w, rules)
 	})

@@ -61,8 +61,8 @@ func (f *Flags) addTraffic(s flagSection) {
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family "+
 			"only; otherwise they are open to everyone, as with kube-proxy")
 	s.add(&f.options.AnswerPings, "answer-pings", extension,
-		"answer echo requests to ClusterIPs, and to load balancer and external addresses that the node's routes lead back "+
-			"to where they came from, while a port of the address has an endpoint for all clients")
+		"answer echo requests to ClusterIPs, load balancer and external addresses while a port has an endpoint for all "+
+			"clients; at the latter two only what the node would send back by the interface it came from")
 	s.add(&f.options.EndTCPFlows, "end-tcp-flows", extension,
 		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
 	s.add(&f.options.DropInvalid, "drop-invalid", extension,

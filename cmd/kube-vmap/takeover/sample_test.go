@@ -42,7 +42,8 @@ func TestSampleIsOfManyNamespacesAndTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestSampleUsesEndpointsOfTheNodeWithLocalPolicy has endpoints of a ClusterIP on other nodes, too.
+// TestSampleUsesEndpointsOfTheNodeWithLocalPolicy has endpoints of a ClusterIP on other nodes, too. Then
+// the Service holds connections, as after a rollout of its only replica: that is no failure.
 func TestSampleUsesEndpointsOfTheNodeWithLocalPolicy(t *testing.T) {
 	f := newFake(t, "default")
 	i := &f.snapshot.Installed[0]
@@ -52,6 +53,10 @@ func TestSampleUsesEndpointsOfTheNodeWithLocalPolicy(t *testing.T) {
 		if got := endpoints(i); !slices.Equal(got, []netip.AddrPort{want}) {
 			t.Errorf("policy %v: endpoints %v, want %s", policy, got, want)
 		}
+	}
+	i.Verdict = model.VerdictHold
+	if all := installedTargets(f.snapshot.Installed); len(all) > 0 {
+		t.Errorf("targets %v", all)
 	}
 }
 

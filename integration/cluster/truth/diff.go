@@ -28,7 +28,7 @@ func Config(node string) sync.Config {
 	c := sync.Config{
 		NodeName:  node,
 		Rules:     nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true, PassiveHealth: true},
-		NodePorts: sync.NodePortAddresses{Primary: true},
+		NodePorts: sync.NodePortAddresses{Primary: true}, AnswerPings: true,
 	}
 	for i, p := range strings.Split(PodRanges, ",") {
 		c.Rules.Pods[model.Families[i]] = netip.MustParsePrefix(p)

@@ -128,7 +128,7 @@ func (w *ruleWriter) payload(e *expr.Payload) {
 	f, known := headerFields[at]
 	switch {
 	case at == headerField{expr.PayloadBaseTransportHeader, 0, 1} && strings.HasSuffix(w.protocol, "icmp"):
-		f = field{w.transport() + " type", formNumber, 1}
+		f = field{strings.Replace(w.transport(), "ipv6-icmp", "icmpv6", 1) + " type", formICMP, 1}
 	case at == headerField{expr.PayloadBaseTransportHeader, tcpFlags, 1} && w.protocol == "tcp":
 		f = field{w.transport() + " flags", formTCPFlags, 1}
 	case known && e.Base == expr.PayloadBaseTransportHeader:

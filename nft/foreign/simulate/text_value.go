@@ -29,6 +29,7 @@ const (
 	formStatus
 	formLabel // of a connection
 	formRoute // type of an address
+	formICMP  // type of a message
 	formTCPFlags
 	formDirection // of a connection
 )
@@ -57,6 +58,8 @@ func (k form) text(b []byte) string {
 		return strconv.Quote(nameText(b))
 	case k == formProtocol && len(b) == 1:
 		return nameOf(protocols, uint32(b[0]))
+	case k == formICMP && len(b) == 1:
+		return nameOf(icmpTypes, uint32(b[0]))
 	case k == formFamily && len(b) == 1:
 		return nameOf(protocolFamilies, uint32(b[0]))
 	case k == formRoute && isNative:
@@ -171,6 +174,9 @@ func flags(names map[uint32]string, n uint32) string {
 	}
 	return strings.Join(list, ",")
 }
+
+// icmpTypes are types of both families: neither uses the number of the other.
+var icmpTypes = map[uint32]string{8: "echo-request", 128: "echo-request"}
 
 var protocols = map[uint32]string{
 	unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_IGMP: "igmp", unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp",
