@@ -160,6 +160,21 @@ func (s *scene) untracked() {
 	}
 }
 
+// translated counts connections of TCP that are translated, and have a reply or not.
+func (s *scene) translated(replied bool) (n int) {
+	s.Helper()
+	tracking := conntrack.New(conntrack.Config{NetNS: s.lab.Node.FD()})
+	err := tracking.EachTranslated(func() { n = 0 }, func(e conntrack.Entry) {
+		if e.Protocol == model.TCP && e.Replied == replied {
+			n++
+		}
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
 // waitForEndpoint has clients of all kinds wait, over a restart of kube-vmap, until there is an
 // endpoint.
 func (s *scene) waitForEndpoint() {
@@ -250,7 +265,7 @@ func TestEstablishedConnectionsAreNotHeld(t *testing.T) {
 	}
 	s.service.Endpoints = nil
 	s.proxy.After(func() { s.folder.Put("web", s.service) })
-	<-time.After(3 * time.Second) // until flows to it are ended
+	eventually.Holds(t, "flows to it are ended", func() bool { return s.translated(true) == 0 })
 	for _, f := range flows {
 		ask(f, lab.Reset)
 	}
@@ -331,15 +346,7 @@ func TestAttemptsToLostEndpointWait(t *testing.T) {
 			return err
 		})
 	}
-	eventually.Holds(t, "first packets have left", func() bool {
-		left := 0
-		err := conntrack.New(conntrack.Config{NetNS: s.lab.Node.FD()}).EachTranslated(func() { left = 0 }, func(e conntrack.Entry) {
-			if e.Protocol == model.TCP && !e.Replied {
-				left++
-			}
-		})
-		return err == nil && left >= attempts
-	})
+	eventually.Holds(t, "first packets have left", func() bool { return s.translated(false) >= attempts })
 	set()
 	eventually.Holds(t, "every client waits", func() bool { return s.waiting() >= attempts/2 })
 	set(next)
