@@ -74,6 +74,11 @@ func retryRules(f model.Family, has func(SetID) bool) []Rule {
 			priorityIsNot(numberMark | maxRetries), tcp,
 			changeSet(set(SetRetrying), "add", "", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD}), setPriority(retryDone),
 		},
+		// If the set is full, a connection is retried as often on average: who fills it harms others little.
+		Rule{
+			priorityIsNot(numberMark | maxRetries), priorityIsNot(retryDone), notOneOf(maxRetries + 1),
+			setPriority(retryDone),
+		},
 		Rule{priorityIsNot(retryDone), setPriority(0), back()},
 		Rule{tcp, in(set(SetRetried))},
 		Rule{tcp, nodeAddr, inNodePorts(set(SetRetried))},
@@ -143,6 +148,17 @@ func setPriority(n uint32) Statement {
 	return Statement{
 		Text:        "meta priority set " + text,
 		Expressions: []any{&expr.Immediate{Register: regValue, Data: native(n)}, writePriority()},
+	}
+}
+
+// notOneOf matches all packets but one of n, at random.
+func notOneOf(n uint32) Statement {
+	return Statement{
+		Text: fmt.Sprintf("numgen random mod %d != 0", n),
+		Expressions: []any{
+			&expr.Numgen{Register: regValue, Modulus: n, Type: unix.NFT_NG_RANDOM},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(0)},
+		},
 	}
 }
 

@@ -97,6 +97,33 @@ func (s *scene) ask(c client, from netip.Addr) (lab.Answer, error) {
 	return c.host.AskFresh(model.TCP, from, s.service.AddrPort(s.lab.Node, c.f, c.kind, 0), patience)
 }
 
+// outcomes count connections that failed.
+type outcomes struct{ refused, otherwise atomic.Int32 }
+
+// connect connects once, in the background.
+func (s *scene) connect(group *errgroup.Group, c client, o *outcomes) {
+	group.Go(func() error {
+		a, err := s.ask(c, netip.Addr{})
+		switch a.Outcome {
+		case lab.Answered:
+		case lab.Refused:
+			o.refused.Add(1)
+		default:
+			o.otherwise.Add(1)
+		}
+		return err
+	})
+}
+
+// check expects that some were refused, unless the Service retries.
+func (o *outcomes) check(t *testing.T, retries bool) {
+	t.Helper()
+	refused, otherwise := o.refused.Load(), o.otherwise.Load()
+	if t.Logf("%d connections refused", refused); (refused > 0) == retries || otherwise > 0 {
+		t.Errorf("%d connections refused, %d failed otherwise", refused, otherwise)
+	}
+}
+
 // TestRefusedConnectionsReachTheNextEndpoint has one endpoint, which refuses, and then another one.
 func TestRefusedConnectionsReachTheNextEndpoint(t *testing.T) {
 	type place struct {
@@ -257,23 +284,41 @@ func TestManyRefusalsAreLimited(t *testing.T) {
 	}
 }
 
-// TestRefusalsPassIfTheSetIsFull fills the set as other Services would.
-func TestRefusalsPassIfTheSetIsFull(t *testing.T) {
+// TestFullSetRetriesAtRandom fills the set as other Services would. Each client sends three or four times
+// within its time-out.
+func TestFullSetRetriesAtRandom(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, lab.Options{Pods: 1}, daemon.Service{RetryRefused: true}, "--protect-tables=false")
 	s.set(s.lab.Pods[0].Host)
-	var fill strings.Builder
-	for n := range nft.MaxRetrying {
-		if n%1024 == 0 {
-			fmt.Fprintf(&fill, "}\nadd element ip kube-vmap retrying { ")
+	for _, f := range model.Families {
+		var fill strings.Builder
+		for n := range nft.MaxRetrying {
+			if n%1024 == 0 {
+				fmt.Fprintf(&fill, "}\nadd element %s kube-vmap retrying { ", nft.FamilyName(f))
+			}
+			fmt.Fprintf(&fill, [...]string{
+				model.IPv4: "10.%d.%d.%d . 1 . 10.0.0.1 . 1 . f000:0 timeout 1h,", model.IPv6: "fd00::%x:%x:%x . 1 . fd00::1 . 1 . f000:0 timeout 1h,",
+			}[f], n>>16, n>>8&0xff, n&0xff)
 		}
-		fmt.Fprintf(&fill, "10.%d.%d.%d . 1 . 10.0.0.1 . 1 . f000:0,", n>>16, n>>8&0xff, n&0xff)
-	}
-	labtest.Run(t, s.lab.Node.Host, strings.TrimPrefix(fill.String(), "}")+"}", "nft", "-f", "-")
-	for f, wait := range map[model.Family]bool{model.IPv4: false, model.IPv6: true} {
-		a, err := s.ask(client{s.lab.Outside, model.KindClusterIP, f}, netip.Addr{})
-		if err != nil || a.Outcome != lab.Refused || (a.Took > time.Second) != wait {
-			t.Errorf("over %s %s after %s, %v", f, a, a.Took, err)
+		labtest.Run(t, s.lab.Node.Host, strings.TrimPrefix(fill.String(), "}")+"}", "nft", "-f", "-")
+		const clients, timeout = 64, 3500 * time.Millisecond
+		before, beforeRetried := s.counts()
+		var group errgroup.Group
+		for range clients {
+			group.Go(func() error {
+				a, err := s.lab.Outside.AskFresh(model.TCP, netip.Addr{}, s.service.ClusterAddrPort(f), timeout)
+				if err == nil && a.Outcome != lab.Refused && a.Outcome != lab.TimedOut {
+					err = fmt.Errorf("over %s %s", f, a)
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+		refused, retried := s.counts()
+		if refused, retried = refused-before, retried-beforeRetried; retried < clients/2 || refused-retried < clients/8 {
+			t.Errorf("over %s %d refusals, %d retried", f, refused, retried)
 		}
 	}
 }
@@ -333,21 +378,10 @@ func TestRolloutOfNaiveProgram(t *testing.T) {
 			}
 			s.set(endpoints...)
 			var group errgroup.Group
-			var refused, failed atomic.Int32
+			var o outcomes
 			load := func() {
 				for n := range connections / replaced {
-					c := clients(s.lab.Outside, s.lab.Node.Host)[n%8]
-					group.Go(func() error {
-						a, err := s.ask(c, netip.Addr{})
-						switch a.Outcome {
-						case lab.Answered:
-						case lab.Refused:
-							refused.Add(1)
-						default:
-							failed.Add(1)
-						}
-						return err
-					})
+					s.connect(&group, clients(s.lab.Outside, s.lab.Node.Host)[n%8], &o)
 					<-time.After(20 * time.Millisecond)
 				}
 			}
@@ -366,10 +400,7 @@ func TestRolloutOfNaiveProgram(t *testing.T) {
 			if err := group.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d of %d connections refused", refused.Load(), 3*connections)
-			if (refused.Load() > 0) == retries || failed.Load() > 0 {
-				t.Errorf("%d connections refused, %d failed otherwise", refused.Load(), failed.Load())
-			}
+			o.check(t, retries)
 		})
 	}
 }
