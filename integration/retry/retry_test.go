@@ -2,6 +2,8 @@ package retry
 
 import (
 	"fmt"
+	"log"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -20,7 +22,30 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+// program is the argument with which this program is one of a pod.
+const program = "serve"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == program {
+		serve(os.Args[2])
+	}
+	os.Exit(daemon.Main(m))
+}
+
+// serve replies as servers of the lab do, until it is killed.
+func serve(name string) {
+	l, err := net.Listen("tcp", fmt.Sprint(":", daemon.TargetPort))
+	for err == nil {
+		var c net.Conn
+		if c, err = l.Accept(); err == nil {
+			var request int
+			_, _ = fmt.Fscanln(c, &request)
+			_, _ = fmt.Fprintln(c, request, name, c.RemoteAddr())
+			_ = c.Close()
+		}
+	}
+	log.Fatal(err)
+}
 
 // patience is the time-out of a client, which sends its first packet again after 1, 2 and 3 s, or
 // after 1, 3 and 7 s before Linux 6.5.
@@ -320,6 +345,58 @@ func TestFullSetRetriesAtRandom(t *testing.T) {
 		if refused, retried = refused-before, retried-beforeRetried; retried < clients/2 || refused-retried < clients/8 {
 			t.Errorf("over %s %d refusals, %d retried", f, refused, retried)
 		}
+	}
+}
+
+// TestKilledProgram has two pods, whose programs are killed in turns, and start again when they have
+// refused.
+func TestKilledProgram(t *testing.T) {
+	const kills, connections = 6, 32
+	for _, retries := range []bool{false, true} {
+		t.Run(fmt.Sprint("retries=", retries), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, lab.Options{Pods: 2}, daemon.Service{RetryRefused: retries})
+			start := func(p *lab.Pod) *lab.Cmd {
+				c := p.Command(t.Context(), os.Args[0], program, p.Name)
+				if err := c.Start(); err != nil {
+					t.Fatal(err)
+				}
+				eventually.Holds(t, "it listens", func() bool {
+					a, err := s.lab.Node.Ask(model.TCP, p.AddrPort(model.IPv4, daemon.TargetPort), patience)
+					return err == nil && a.Outcome == lab.Answered
+				})
+				return c
+			}
+			kill := func(c *lab.Cmd) {
+				if err := c.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				_ = c.Wait()
+			}
+			programs := []*lab.Cmd{start(s.lab.Pods[0]), start(s.lab.Pods[1])}
+			s.set(s.lab.Pods[0].Host, s.lab.Pods[1].Host)
+			var o outcomes
+			all := clients(s.lab.Outside, s.lab.Node.Host)
+			for n := range kills {
+				kill(programs[n%2])
+				_, before := s.counts()
+				var group errgroup.Group
+				for i := range connections {
+					s.connect(&group, all[i%len(all)], &o)
+				}
+				eventually.Holds(t, "a connection is refused", func() bool {
+					_, retried := s.counts()
+					return retried > before || o.refused.Load() > 0
+				})
+				programs[n%2] = start(s.lab.Pods[n%2])
+				if err := group.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.check(t, retries)
+			kill(programs[0])
+			kill(programs[1])
+		})
 	}
 }
 
