@@ -309,6 +309,48 @@ func TestManyRefusalsAreLimited(t *testing.T) {
 	}
 }
 
+// TestAnswersOfPolicies has rules of another program on the node, for a client each. A reset looks like
+// one of the endpoint; ICMP errors reach the client.
+func TestAnswersOfPolicies(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, lab.Options{Pods: 1}, daemon.Service{RetryRefused: true})
+	s.set(daemon.Serve(t, 1, s.lab.Pods...)...)
+	answers := map[netip.Addr]string{}
+	rules := "add table inet policies; add chain inet policies answers { type filter hook forward priority 0; };"
+	for f, list := range [...][]string{
+		model.IPv4: {"tcp reset", "icmp type net-prohibited", "icmp type host-prohibited", "icmp type admin-prohibited", "icmp type host-unreachable"},
+		model.IPv6: {"tcp reset", "icmpv6 type admin-prohibited", "icmpv6 type policy-fail", "icmpv6 type reject-route", "icmpv6 type addr-unreachable"},
+	} {
+		for n, answer := range list {
+			from := daemon.ClientAddr(model.Family(f), n)
+			answers[from] = answer
+			rules += fmt.Sprintf("add rule inet policies answers %s saddr %s meta l4proto tcp reject with %s;",
+				nft.FamilyName(model.Family(f)), from, answer)
+		}
+	}
+	labtest.Run(t, s.lab.Node.Host, "", "nft", rules)
+	var group errgroup.Group
+	for from, answer := range answers {
+		group.Go(func() error {
+			a, err := s.ask(client{s.lab.Outside, model.KindClusterIP, model.FamilyOf(from)}, from)
+			want := lab.Unreachable
+			if answer == "tcp reset" {
+				want = lab.Refused
+			}
+			if err == nil && (a.Outcome != want || (a.Took > 3*time.Second) != (want == lab.Refused)) {
+				err = fmt.Errorf("%s of a policy for %s: %s after %s", answer, from, a, a.Took)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	if refused, retried := s.counts(); refused != 8 || retried != 6 {
+		t.Errorf("%d refusals, %d retried", refused, retried)
+	}
+}
+
 // TestFullSetRetriesAtRandom fills the set as other Services would. Each client sends three or four times
 // within its time-out.
 func TestFullSetRetriesAtRandom(t *testing.T) {
