@@ -163,8 +163,8 @@ func TestWeightOfAService(t *testing.T) {
 		"256 endpoints of two ports": {func(s *Service) { s.Ports = ports(2) }, []part{{1, 256, 0}}, 20 + 2*256},
 		"affinity":                   {affinity, []part{{2, 3, 0}}, 10 + 2*4*2*3},
 
-		"slow start":      {slowStart, []part{{1, 3, 0}}, 10 + 3*40 + 3},
-		"many that start": {slowStart, []part{{1, 40, 0}}, 10 + 4*(128+8*24)},
+		"slow start":      {slowStart, []part{{1, 3, 0}}, 10 + 64 + 3},
+		"many that start": {slowStart, []part{{1, 40, 0}}, 10 + 4*(64+8*32)},
 
 		"equal weights":              {nil, []part{{1, 1, 1000}, empty, {1, 2, 1000}}, 10 + 2*3},
 		"in lowest terms":            {nil, []part{{1, 1, 100}, empty, {1, 2, 300}}, 10 + 1 + 2*3 + 3},

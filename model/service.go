@@ -117,8 +117,8 @@ func (s *Service) equal(o *Service) bool {
 		slices.Equal(s.ClusterIPs, o.ClusterIPs) && slices.Equal(s.ExternalIPs, o.ExternalIPs) &&
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
-		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks &&
-		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.SlowStart == o.SlowStart && s.ScaleToZero == o.ScaleToZero &&
+		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.SlowStart == o.SlowStart &&
+		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.ScaleToZero == o.ScaleToZero &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

@@ -6,7 +6,7 @@ import "slices"
 const FullStep = 8
 
 // SlowStart has the steps of a pool. Endpoints that join a list while another one stays begin with an
-// eighth of their weight, in the same change; those of a new pool with all of it. A follower takes steps.
+// eighth of their weight, in the same change; in a new pool, all have it. A follower takes steps.
 type SlowStart struct {
 	Key            Match      // of the pool
 	Cluster, Local ListShares // their endpoints and steps
@@ -35,21 +35,21 @@ func (s SlowStart) apply(frontends []Frontend, _ *Options) Overlay {
 
 // stepsIn returns the steps of the pool's endpoints. If all are new, none starts slowly: no other one
 // could serve in their place.
-func (l *ListShares) stepsIn(p *Pool, local bool) Steps {
+func (s *ListShares) stepsIn(p *Pool, local bool) Steps {
 	now := p.List(local)
-	if equalLists(l.Endpoints, now.Endpoints) {
-		return l.Steps
+	if equalLists(s.Endpoints, now.Endpoints) {
+		return s.Steps
 	}
-	next, starts, stays, old := Steps{}, l.Steps.Eighths != nil, false, 0
+	next, starts, stays, old := Steps{}, s.Steps.Eighths != nil, false, 0
 	for _, a := range now.Endpoints {
-		for old < len(l.Endpoints) && l.Endpoints[old].Compare(a) < 0 {
+		for old < len(s.Endpoints) && s.Endpoints[old].Compare(a) < 0 {
 			old++
 		}
 		eighths := uint8(FullStep)
-		if old == len(l.Endpoints) || l.Endpoints[old] != a {
+		if old == len(s.Endpoints) || s.Endpoints[old] != a {
 			eighths, starts = 1, true
-		} else if stays = true; l.Steps.Eighths != nil {
-			eighths = l.Steps.Eighths[old]
+		} else if stays = true; s.Steps.Eighths != nil {
+			eighths = s.Steps.Eighths[old]
 		}
 		next.Eighths = append(next.Eighths, eighths)
 	}
@@ -74,7 +74,7 @@ func (s *Steps) parts(shares []uint16) []int {
 }
 
 // More slots make later steps more exact: maxStartFactor times as many, but at most maxStartSlots.
-const maxStartFactor, maxStartSlots = 5, 128
+const maxStartFactor, maxStartSlots = 3, 64
 
 // divide divides the slots in proportion to shares and steps. The endpoints that start get, together, as
 // near to their part as possible.

@@ -20,8 +20,6 @@ import (
 	"kube-vmap/sync/throttle"
 )
 
-const doublings = 3 // of a weight
-
 // SlowStart is a [sync.Follower] that ends slow starts.
 type SlowStart struct {
 	*follow.Queue
@@ -113,12 +111,12 @@ func (p *pool) step(now time.Time) (changed bool) {
 		next := slices.Clone(list.Steps.Eighths)
 		for i := range next {
 			at, starts := p.since[list.Endpoints[i]]
-			n := doublings * now.Sub(at) / p.lasts // that are behind it
-			if next[i] = model.FullStep; !starts || n >= doublings {
+			n := int(3 * now.Sub(at) / p.lasts) // thirds that have passed
+			if next[i] = model.FullStep; !starts || n >= 3 {
 				continue
 			}
 			next[i] = 1 << n
-			if due := at.Add((n + 1) * p.lasts / doublings); due.Before(p.due) {
+			if due := at.Add(time.Duration(n+1) * p.lasts / 3); due.Before(p.due) {
 				p.due = due
 			}
 		}

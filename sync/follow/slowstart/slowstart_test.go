@@ -104,7 +104,7 @@ func (r *rig) check(number int, want ...uint8) {
 // TestWeightsGrow has an endpoint join, another one during its slow start, and one that leaves and
 // returns.
 func TestWeightsGrow(t *testing.T) {
-	const third = lasts/doublings + 2*time.Second
+	const third = lasts/3 + 2*time.Second
 	run(t, func(r *rig) {
 		r.serve(1, 1, 2)
 		r.commit()
@@ -113,9 +113,9 @@ func TestWeightsGrow(t *testing.T) {
 		r.serve(1, 1, 2, 3)
 		r.commit()
 		r.check(1, 8, 8, 1)
-		r.wait(lasts/doublings - time.Second)
+		r.wait(lasts/3 - time.Second)
 		r.check(1, 8, 8, 1)
-		r.wait(third - lasts/doublings + time.Second)
+		r.wait(third - lasts/3 + time.Second)
 		r.check(1, 8, 8, 2)
 		r.serve(1, 1, 2, 3, 4)
 		r.commit()
@@ -156,7 +156,7 @@ func TestOldStepIsCorrected(t *testing.T) {
 		r.serve(1, 1, 2)
 		r.commit()
 		old := r.services.Frontends()
-		r.wait(lasts/doublings + 2*time.Second)
+		r.wait(lasts/3 + 2*time.Second)
 		r.check(1, 8, 2)
 		key := old[0].Pool.Key
 		r.services.SetOverlays([]model.Overlay{model.SlowStart{

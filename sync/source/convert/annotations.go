@@ -98,17 +98,18 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 // annotationHold is how long connections to a Service without an endpoint wait for one.
 const annotationHold = "kube-vmap.io/hold"
 
-var errHold = errors.New(`must be a duration from 1s to 10m, such as "30s"; connections are not held`)
+var parseHold = timeWithin(time.Second, 10*time.Minute,
+	`must be a duration from 1s to 10m, such as "30s"; connections are not held`)
 
 // timeWithin returns a function that parses a time within limits; zero if it is empty, or with an error.
-func timeWithin(least, most time.Duration, invalid error) func(string) (time.Duration, error) {
+func timeWithin(least, most time.Duration, invalid string) func(string) (time.Duration, error) {
 	return func(value string) (time.Duration, error) {
 		if value == "" {
 			return 0, nil
 		}
 		d, err := time.ParseDuration(value)
 		if err != nil || d < least || d > most {
-			return 0, invalid
+			return 0, errors.New(invalid)
 		}
 		return d, nil
 	}
@@ -117,7 +118,8 @@ func timeWithin(least, most time.Duration, invalid error) func(string) (time.Dur
 // annotationSlowStart is the time after which an endpoint that joins others has its weight.
 const annotationSlowStart = "kube-vmap.io/slow-start"
 
-var errSlowStart = errors.New(`must be a duration from 10s to 15m, such as "60s"; endpoints begin with their weights`)
+var parseSlowStart = timeWithin(10*time.Second, 15*time.Minute,
+	`must be a duration from 10s to 15m, such as "60s"; endpoints begin with their weights`)
 
 // checkSlowStart removes the slow start of a Service whose scheduler chooses by a hash.
 func (f *findings) checkSlowStart(s *model.Service) {

@@ -44,9 +44,9 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Affinity:       f.affinity(&s.Spec),
 		Scheduler:      annotation(&f, s.Annotations, annotationScheduler, ParseScheduler),
 		PassiveChecks:  annotation(&f, s.Annotations, annotationPassiveChecks, ParsePassiveChecks),
-		Hold:           annotation(&f, s.Annotations, annotationHold, timeWithin(time.Second, 10*time.Minute, errHold)),
+		Hold:           annotation(&f, s.Annotations, annotationHold, parseHold),
 		RetryRefused:   annotation(&f, s.Annotations, annotationRetryRefused, parseRetryRefused),
-		SlowStart:      annotation(&f, s.Annotations, annotationSlowStart, timeWithin(10*time.Second, 15*time.Minute, errSlowStart)),
+		SlowStart:      annotation(&f, s.Annotations, annotationSlowStart, parseSlowStart),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 
