@@ -190,7 +190,8 @@ func (b Batch) reclaiming() (take, rest Batch) {
 // added in one transaction with its chain, it could send such a packet to a chain that is still
 // empty, and out of the Service.
 //
-// New tables, with their base chains, have no such packets. Everything stays together also if the
+// New tables, with their base chains, have no such packets. Base chains that are added later are
+// without rules until the rest is committed. Everything stays together also if the
 // batch changes objects of another program, which may depend on the generation, or replaces a
 // chain or set: the new one can only exist once the old one is deleted.
 func (b Batch) unreached() (chains, rest Batch) {
@@ -199,7 +200,7 @@ func (b Batch) unreached() (chains, rest Batch) {
 		case AddTable, DeleteTable, ForeignChange:
 			return nil, b
 		case AddChain:
-			if hooks[op.Chain.Kind] != nil {
+			if op.Chain.Kind < baseChains && hooks[op.Chain.Kind] != nil {
 				return nil, b
 			}
 		}

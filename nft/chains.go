@@ -14,9 +14,7 @@ type ChainKind uint8
 // The kinds of chains, in declaration order. Every table has the kinds up to ChainReject;
 // the others exist while something refers to them.
 const (
-	ChainFilterPrerouting ChainKind = iota
-	ChainFilterOutputEarly
-	ChainNATPrerouting
+	ChainNATPrerouting ChainKind = iota
 	ChainNATOutput
 	ChainRestorePrerouting
 	ChainRestoreOutput
@@ -49,6 +47,9 @@ const (
 	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
 	ChainExternalLocal  // external-local-N: for pods and the node as ChainExternal, for others local endpoints only
 	ChainNATInput       // nat-input: sends connections to endpoints that are this node to count
+	// The chains before translation, for source ranges, retries and [Config].DropInvalid.
+	ChainFilterPrerouting
+	ChainFilterOutputEarly
 	chainKinds
 	ChainUnknown
 )

@@ -95,11 +95,11 @@ func (g *collector) add(p *frontendState) {
 	var kinds [8]SetKind
 	for _, kind := range p.ownKinds(kinds[:0]) {
 		g.set(SetID{Family: p.Match.Family, Kind: kind}).refer(p, 0, nil)
-		switch {
-		case setSchema[kind].layout.Content == ContentVerdict:
+		if setSchema[kind].layout.Content == ContentVerdict {
 			g.lead(p.ownValue(kind))
-		case kind == SetRefusals:
-			g.lead(goesTo(ChainID{Family: p.Match.Family, Kind: ChainRetry}))
+		}
+		for _, reader := range kind.readers() {
+			g.lead(goesTo(ChainID{Family: p.Match.Family, Kind: reader}))
 		}
 	}
 	g.endpoints(p)

@@ -196,18 +196,22 @@ func (e *edit) rewriteChain(id ChainID) {
 // rewriteReadersOf replaces the rules of the chain that depend on whether the set exists, because
 // it is added or deleted. stays reports whether a chain exists before and after.
 func (e *edit) rewriteReadersOf(id SetID, stays func(ChainID) bool) {
+	rewrite := func(kinds ...ChainKind) {
+		for _, kind := range kinds {
+			if c := (ChainID{Family: id.Family, Kind: kind}); kind < baseChains || stays(c) {
+				e.rewriteChain(c)
+			}
+		}
+	}
 	switch id.Kind {
 	case SetAllowedSources:
-		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})
+		rewrite(ChainSourceCheck)
 	case SetHeld:
-		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterOutput})
+		rewrite(ChainFilterOutput)
 	case SetRefusals:
-		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterPrerouting})
-		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainFilterOutputEarly})
+		rewrite(ChainFilterPrerouting, ChainFilterOutputEarly)
 	case SetAffinity:
-		if retry := (ChainID{Family: id.Family, Kind: ChainRetry}); stays(retry) {
-			e.rewriteChain(retry)
-		}
+		rewrite(ChainRetry)
 	}
 }
 

@@ -34,8 +34,6 @@
 // Each table has these chains. Those with a hook are base chains (type, hook, priority), the others are
 // jumped to. N is a number of slots or a slot; names can have the prefixes node-port- and local-.
 //
-//	filter-prerouting        filter prerouting dstnat - 10  source-check for restricted; drops invalid packets
-//	filter-output-early      filter output -110            the same for packets of the node, before translation
 //	nat-prerouting           nat prerouting dstnat - 1     looks up new connections: dispatch, then local endpoints
 //	nat-output               nat output -101               the same for connections of the node
 //	restore-prerouting       filter prerouting dstnat + 1  new connections: loop-check
@@ -69,6 +67,8 @@
 //	external-N               -                             marks for masquerade, then goes to service-N
 //	external-local-N         -                             external-N for pods and the node, others return
 //	nat-input                nat input 100                 counts connections to endpoints that are this node
+//	filter-prerouting        filter prerouting dstnat - 10  source-check for restricted; drops invalid packets
+//	filter-output-early      filter output -110            the same for packets of the node, before translation
 //
 // And these sets and maps. All but those that packets fill are written by the loop.
 //
@@ -81,7 +81,6 @@
 //	service-ips              daddr . proto . dport : address               the ClusterIP behind an external address
 //	node-port-service-ips    proto . dport : address                       the ClusterIP behind a node port
 //	node-port-service-ports  proto . dport : port                          its port
-//	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
 //	cluster-ips              daddr                                         ClusterIPs, of which other ports are rejected
 //	external-ips             daddr                                         external addresses; other ports do not loop
 //	unserved-ips             daddr                                         addresses without endpoints, which no ping reaches
@@ -101,6 +100,7 @@
 //	refusals                 original daddr . proto . original dport        frontends that retry; counts refusals
 //	retried                  original daddr . proto . original dport        the same; counts what was retried
 //	retrying                 original saddr . original sport . original daddr . original dport . number  by packets
+//	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //
 // The files, in the order of the data:

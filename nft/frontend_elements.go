@@ -33,11 +33,11 @@ func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	default:
 		out = append(out, SetServiceIPs)
 	}
-	if p.Restricted {
-		out = append(out, SetRestricted)
-	}
 	if p.Pool.RetryRefused {
 		out = append(out, SetRefusals, SetRetried)
+	}
+	if p.Restricted {
+		out = append(out, SetRestricted)
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func (id ChainID) AppendName(b []byte) []byte {
 
 // single reports whether at most one chain exists of a kind created on demand.
 func (k ChainKind) single() bool {
-	return ChainRetry <= k && k <= ChainRewrite || k == ChainNATInput
+	return ChainRetry <= k && k <= ChainRewrite || k >= ChainNATInput
 }
 
 // chainWord is the name of a kind of chain without number and prefixes. It has the method

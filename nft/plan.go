@@ -177,12 +177,11 @@ func (p *Plan) remove(r *Ruleset, e *setElement) {
 
 func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	p.counts[e.set] += step
-	v := e.Value
-	if e.set.Kind == SetRefusals {
-		v = goesTo(ChainID{Family: e.set.Family, Kind: ChainRetry})
+	if e.Value.refers() {
+		p.uses.add(r.cache, r.uses, reference{chain: e.Value.Chain}, step)
 	}
-	if v.refers() {
-		p.uses.add(r.cache, r.uses, reference{chain: v.Chain}, step)
+	for _, kind := range e.set.Kind.readers() {
+		p.uses.add(r.cache, r.uses, reference{chain: ChainID{Family: e.set.Family, Kind: kind}}, step)
 	}
 }
 

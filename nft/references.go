@@ -95,6 +95,17 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 	return out
 }
 
+// readers are the chains that exist as long as a set of the kind has elements.
+func (k SetKind) readers() []ChainKind {
+	switch k {
+	case SetRestricted:
+		return []ChainKind{ChainFilterPrerouting, ChainFilterOutputEarly}
+	case SetRefusals:
+		return []ChainKind{ChainFilterPrerouting, ChainFilterOutputEarly, ChainRetry}
+	}
+	return nil
+}
+
 // refCounts counts the references to each object that is created on demand: from
 // elements, and from rules of chains that are in use themselves. An object exists while
 // its count is not zero. When it falls to zero, the object is deleted, and with it its

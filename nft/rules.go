@@ -61,7 +61,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	return c.baseRules(id, fam, has)
 }
 
-// baseRules returns the rules of a chain that every table has.
+// baseRules returns the rules of a chain that every table has, or that sees packets before translation.
 func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule {
 	by := func(kind SetKind) Statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }

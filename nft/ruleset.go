@@ -57,8 +57,12 @@ func newRuleset(c Config) *Ruleset {
 	}
 	r.cache = newReferenceCache(&r.config)
 	for _, f := range model.Families {
-		if c.CountConnections { // the chain exists as long as the configuration
-			r.uses.add(r.cache, nil, reference{chain: ChainID{Family: f, Kind: ChainNATInput}}, 1)
+		for kind, configured := range map[ChainKind]bool{ // chains that exist as long as the configuration
+			ChainNATInput: c.CountConnections, ChainFilterPrerouting: c.DropInvalid,
+		} {
+			if configured {
+				r.uses.add(r.cache, nil, reference{chain: ChainID{Family: f, Kind: kind}}, 1)
+			}
 		}
 	}
 	return r

@@ -26,7 +26,6 @@ const (
 	SetServiceIPs                          // the ClusterIP behind an external address
 	SetNodePortServiceIPs                  // the ClusterIP behind a node port
 	SetNodePortServicePorts                // the port behind a node port
-	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetClusterIPs                          // all ClusterIPs; their unknown ports are rejected
 	SetExternalIPs                         // load balancer and external addresses; their unknown ports are dropped
 	SetUnservedIPs                         // the ones of both without an endpoint, with [Config].PingTo
@@ -46,6 +45,7 @@ const (
 	SetRefusals                            // frontends that retry; counts refusals of their endpoints
 	SetRetried                             // the same; counts those that were retried
 	SetRetrying                            // retries of connections
+	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
 )
@@ -91,7 +91,6 @@ var setSchema = [setKinds]struct {
 	SetServiceIPs:           {"service-ips", Layout{Key: frontendKey, Content: ContentAddress}},
 	SetNodePortServiceIPs:   {"node-port-service-ips", Layout{Key: nodePortKey, Content: ContentAddress}},
 	SetNodePortServicePorts: {"node-port-service-ports", Layout{Key: nodePortKey, Content: ContentPort}},
-	SetRestricted:           {"restricted", Layout{Key: frontendKey}},
 	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
 	SetExternalIPs:          {"external-ips", Layout{Key: []Field{FieldDestination}}},
 	SetUnservedIPs:          {"unserved-ips", Layout{Key: []Field{FieldDestination}}},
@@ -121,6 +120,7 @@ var setSchema = [setKinds]struct {
 	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
 	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: retryTime}},
 
+	SetRestricted:     {"restricted", Layout{Key: frontendKey}},
 	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
 }
 
