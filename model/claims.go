@@ -28,8 +28,8 @@ type claims struct {
 	winners     map[Match]*Frontend
 	loserCounts map[Match]int
 	loserTotal  int
-	// nodeAddrs are the addresses that serve node ports; nodePorts is how many winners
-	// are node ports.
+	// nodeAddrs are the addresses that serve node ports; nodePorts is how many node
+	// ports are served.
 	nodeAddrs NodeAddrs
 	nodePorts [len(Families)]int
 	// peaks are the largest sizes of byMatch, winners and loserCounts; see Shrink.
@@ -195,21 +195,22 @@ func (c *claims) coveredBy(m Match) []Match {
 // the frontend that won before, or nil.
 func (c *claims) resolve(m Match, out *Changes) (before *Frontend) {
 	before, after := c.winners[m], c.winner(m)
-	switch {
-	case after != nil:
-		if before == nil && m.nodePort() {
-			c.nodePorts[m.Family]++
-		}
-		c.winners[m] = after
-		if before == nil || !before.equal(after) {
-			out.Set = append(out.Set, *after)
-		}
-	case before != nil:
-		out.Removed = append(out.Removed, m)
+	if c.winners[m] = after; after == nil {
 		delete(c.winners, m)
-		if m.nodePort() {
-			c.nodePorts[m.Family]--
-		}
+	}
+	was, is := before.here(), after.here()
+	switch {
+	case is && (!was || !before.equal(after)):
+		out.Set = append(out.Set, *after)
+	case was && !is:
+		out.Removed = append(out.Removed, m)
+	}
+	switch {
+	case was == is || !m.nodePort():
+	case is:
+		c.nodePorts[m.Family]++
+	default:
+		c.nodePorts[m.Family]--
 	}
 	_, losers := c.holder(m)
 	c.loserTotal += losers - c.loserCounts[m]

@@ -79,6 +79,9 @@ const (
 	// VerdictHold drops the first packets of a connection until the cluster has an endpoint: the
 	// client sends them again.
 	VerdictHold
+	// VerdictElsewhere is of a frontend that only other nodes serve: it is not programmed, but no other
+	// Service gets its match.
+	VerdictElsewhere
 )
 
 // Masquerade selects the connections whose source becomes the node's address.
@@ -121,12 +124,15 @@ func (f *Frontend) Served() bool { return f.Verdict == VerdictBalance || f.Bypas
 // BypassesPolicy reports whether pods and the node may use all endpoints in spite of
 // [PolicyLocal].
 func (f *Frontend) BypassesPolicy() bool {
-	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
+	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0 && f.here()
 }
 
 // AnswersPing reports whether its address answers echo requests because of it: if any client can
 // connect to it.
 func (f *Frontend) AnswersPing() bool { return f.Verdict == VerdictBalance && !f.Restricted }
+
+// here reports whether this node serves the frontend, if there is one.
+func (f *Frontend) here() bool { return f != nil && f.Verdict != VerdictElsewhere }
 
 // IsClusterIP reports whether it is the frontend of a ClusterIP, which owns the pool.
 func (f *Frontend) IsClusterIP() bool { return f.Kind == KindClusterIP }

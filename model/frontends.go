@@ -95,7 +95,7 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 		unresponsive = v.unresponsive(p.key)
 	}
 	lists := v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, n, unresponsive)
-	pool := o.pool(&p, lists, len(externals) > 0)
+	pool := o.pool(&p, lists, len(externals) > 0 && !v.elsewhere)
 	clusterIP := Frontend{
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
 		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
@@ -108,7 +108,10 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 		if f.Policy == PolicyCluster {
 			f.Masquerade = MasqueradeAlways
 		}
-		if f.Kind == KindLoadBalancerIP {
+		switch {
+		case v.elsewhere:
+			f.Verdict = VerdictElsewhere
+		case f.Kind == KindLoadBalancerIP:
 			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, v.node)
 		}
 		out = append(out, f)

@@ -10,7 +10,7 @@ type HealthCheck struct {
 	// Port is the health check node port, or zero if it was removed.
 	Port uint16
 	// Local counts the addresses of ready endpoints on this node. Drained endpoints do not
-	// count, nor do terminating ones even if they still serve. With [PassiveChecksAvoid],
+	// count, nor do terminating ones even if they still serve, nor any if other nodes serve. With [PassiveChecksAvoid],
 	// unresponsive ones do not count either, and new connections go to other nodes. A family
 	// that the Service does not have repeats the count of the other one, because load
 	// balancers may probe any address of the node.
@@ -25,6 +25,9 @@ func (v *endpointView) healthCheck() HealthCheck {
 		return HealthCheck{Service: v.name}
 	}
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
+	if v.elsewhere {
+		return h
+	}
 	missing := map[netip.Addr]bool{}
 	for key := range v.overlays {
 		for _, a := range v.unresponsive(key.pool) {

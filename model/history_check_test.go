@@ -29,6 +29,13 @@ func (h *history) check() {
 	if !slices.EqualFunc(programmed, want, oracleEqual) {
 		h.Errorf("programmed\n%s\nwant\n%s", frontendLines(programmed), frontendLines(want))
 	}
+	elsewhere := map[Match]ServicePortName{}
+	for _, fe := range h.m.Elsewhere() {
+		elsewhere[fe.Match] = fe.Service
+	}
+	if !maps.Equal(elsewhere, expected.elsewhere) {
+		h.Errorf("other nodes serve %v, want %v", elsewhere, expected.elsewhere)
+	}
 	h.checkObjects()
 	if h.m.NoLocalEndpoints() != expected.notLocal {
 		h.Errorf("not local are %v, want %v", h.m.NoLocalEndpoints(), expected.notLocal)

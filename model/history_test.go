@@ -117,7 +117,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event decodes the next event and applies it.
 func (h *history) event() {
-	switch h.choose(14) {
+	switch h.choose(15) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -129,7 +129,7 @@ func (h *history) event() {
 	case 6:
 		n := Node{
 			Name: []string{here, there, ""}[h.choose(3)],
-			Zone: []string{zoneA, zoneB, ""}[h.choose(3)],
+			Zone: []string{zoneA, zoneB, ""}[h.choose(3)], Labels: h.labels(),
 		}
 		for _, f := range Families {
 			n.Addrs[f] = []netip.Addr{nodeIP(f, 1), {}}[h.choose(2)]
@@ -154,6 +154,10 @@ func (h *history) event() {
 		h.changeSlice()
 	case 13:
 		h.checkHoldOver()
+	case 14:
+		n := h.now.node
+		n.Labels = h.labels()
+		h.setNode(n)
 	}
 }
 
@@ -247,6 +251,19 @@ func (h *history) options() Options {
 	return o
 }
 
+func (h *history) labels() NameSet {
+	return [...]NameSet{"", NameSetOf("role", "role=edge"), NameSetOf("role", "role=inner", "zone", "zone=a")}[h.choose(3)]
+}
+
+// nodes returns a selector; mostly one that selects all.
+func (h *history) nodes() (s NodeSelector) {
+	for range max(h.choose(6)-3, 0) {
+		labels := [...]NameSet{"role", "role=edge", NameSetOf("role=edge", "role=inner"), "zone", ""}[h.choose(5)]
+		s = append(s, NodeTerm{labels, h.choose(3) == 0})
+	}
+	return s
+}
+
 func (h *history) scheduler() Scheduler {
 	return Scheduler(h.choose(int(SchedulerLeastConnections) + 1))
 }
@@ -309,7 +326,7 @@ func (h *history) addExternal(s *Service) {
 		}[h.choose(4)])
 	}
 	s.Affinity = time.Duration(h.choose(3)) * 50 * time.Minute
-	s.Scheduler = h.scheduler()
+	s.Scheduler, s.Nodes = h.scheduler(), h.nodes()
 	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
 }
 

@@ -1,6 +1,9 @@
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Node is the node that the proxy runs on. Values are comparable.
 type Node struct {
@@ -10,8 +13,48 @@ type Node struct {
 	Addrs [len(Families)]netip.Addr
 	// PodCIDRs are the ranges of the node's pod addresses by family; invalid if unknown.
 	PodCIDRs [len(Families)]netip.Prefix
+	// Labels are the keys of its labels, and "key=value" of each.
+	Labels NameSet
 }
 
 // hosts reports whether the endpoint runs on the node. An endpoint without a node
 // name runs nowhere, and a node without a name hosts nothing.
 func (n *Node) hosts(e *Endpoint) bool { return n.Name != "" && e.Node == n.Name }
+
+// A NodeSelector selects nodes by their labels: those for which each term holds; without terms, all.
+type NodeSelector []NodeTerm
+
+// A NodeTerm holds if a node has any of the labels, keys or "key=value"; with Not, if it has none.
+type NodeTerm struct {
+	Labels NameSet
+	Not    bool
+}
+
+func (s NodeSelector) selects(labels map[string]bool) bool {
+	for _, t := range s {
+		has := false
+		for label := range strings.SplitSeq(string(t.Labels), ",") {
+			has = has || label != "" && labels[label]
+		}
+		if has == t.Not {
+			return false
+		}
+	}
+	return true
+}
+
+// setLabels replaces the labels of the node, and marks the Services that it begins or ceases to serve.
+func (m *ServiceMap) setLabels(labels NameSet) {
+	if labels == m.labels {
+		return
+	}
+	m.labels, m.hasLabel = labels, map[string]bool{}
+	for label := range strings.SplitSeq(string(labels), ",") {
+		m.hasLabel[label] = true
+	}
+	for _, e := range m.services {
+		if e.service != nil && e.service.Nodes.selects(m.hasLabel) == e.elsewhere {
+			m.mark(e)
+		}
+	}
+}

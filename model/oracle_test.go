@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // The oracle is a second implementation of the rules of this package, written as
@@ -28,16 +29,19 @@ type cluster struct {
 
 // expectation is the expected state of a cluster.
 type expectation struct {
-	winners  map[Match]Frontend
-	lost     map[Conflict]struct{}
-	health   map[ServiceName]HealthCheck
-	notLocal NoLocalEndpoints
+	winners   map[Match]Frontend
+	lost      map[Conflict]struct{}
+	health    map[ServiceName]HealthCheck
+	notLocal  NoLocalEndpoints
+	elsewhere map[Match]ServicePortName // which other nodes serve
 }
 
 // oracle returns the expected state. Older claims come first, and external addresses
 // after all ClusterIPs, external IPs last: a port that lost its ClusterIP has none.
 func (c *cluster) oracle() expectation {
-	b := expectation{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}}
+	b := expectation{
+		map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}, map[Match]ServicePortName{},
+	}
 	var external []Frontend
 	for _, s := range slices.SortedFunc(maps.Values(c.services), oracleOlder) {
 		for _, f := range Families {
@@ -59,6 +63,12 @@ func (c *cluster) oracle() expectation {
 	for _, fe := range external {
 		b.claim(fe, c.nodeAddrs)
 	}
+	maps.DeleteFunc(b.winners, func(m Match, fe Frontend) bool {
+		if fe.Verdict == VerdictElsewhere {
+			b.elsewhere[m] = fe.Service
+		}
+		return fe.Verdict == VerdictElsewhere
+	})
 	missing := c.oracleAvoid(b.winners)
 	for _, s := range c.services {
 		if s.HealthCheckNodePort != 0 {
@@ -125,7 +135,7 @@ func (c *cluster) oracleFrontends(s Service, p ServicePort, f Family) []Frontend
 		if s.ExternalPolicy == PolicyLocal {
 			fe.Masquerade = MasqueradeNever
 		}
-		if k == KindLoadBalancerIP {
+		if k == KindLoadBalancerIP && c.oracleSelects(s) {
 			fe.Sources, fe.Restricted = c.oracleSources(s, f)
 		}
 		out = append(out, fe)
@@ -193,7 +203,7 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	if pool.Scheduler == SchedulerDefault {
 		pool.Scheduler = SchedulerRandom
 	}
-	external := len(of) > 1
+	external := len(of) > 1 && c.oracleSelects(s)
 	if s.InternalPolicy != PolicyLocal || external {
 		pool.Cluster, pool.ClusterWeights = got.cluster, got.clusterWeights
 		pool.ClusterShares = pool.sharesFor(got.clusterWeights)
@@ -208,6 +218,8 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 			endpoints = got.local
 		}
 		switch {
+		case i > 0 && !c.oracleSelects(s):
+			of[i].Verdict = VerdictElsewhere
 		case len(endpoints) > 0:
 			of[i].Verdict = VerdictBalance
 		case got.anyUsable:
@@ -219,6 +231,18 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 		}
 		of[i].Pool = pool
 	}
+}
+
+// oracleSelects reports whether the node serves the external addresses of the Service.
+func (c *cluster) oracleSelects(s Service) bool {
+	labels := strings.Split(string(c.node.Labels), ",")
+	for _, t := range s.Nodes {
+		has := slices.ContainsFunc(labels, func(l string) bool { return t.Labels.Has(l) })
+		if has && t.Not || !has && !t.Not {
+			return false
+		}
+	}
+	return true
 }
 
 // slicesOf lists the slices of a Service, unsorted.
@@ -288,6 +312,9 @@ func (c *cluster) oracleStandsBy(s Service, slice EndpointSlice) bool {
 // oracleHealth returns the health check of the Service; some of its endpoints are missing.
 func (c *cluster) oracleHealth(s Service, missing map[netip.Addr]bool) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
+	if !c.oracleSelects(s) {
+		return h
+	}
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
 		if c.oracleStandsBy(s, slice) {

@@ -91,6 +91,8 @@ type Service struct {
 	// ScaleToZero reports whether a program outside decides by the demand for the Service whether it
 	// has endpoints.
 	ScaleToZero bool
+	// Nodes serve all but the ClusterIPs.
+	Nodes NodeSelector
 	// HealthCheckNodePort is the port where load balancers check whether this node has
 	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
@@ -119,6 +121,7 @@ func (s *Service) equal(o *Service) bool {
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
 		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.SlowStart == o.SlowStart &&
 		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.ScaleToZero == o.ScaleToZero &&
+		slices.Equal(s.Nodes, o.Nodes) &&
 		s.HealthCheckNodePort == o.HealthCheckNodePort && s.HintsField == o.HintsField && s.Selects == o.Selects
 }
 

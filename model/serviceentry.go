@@ -21,6 +21,7 @@ type serviceEntry struct {
 	frontends      []Frontend
 	lostClusterIPs map[*Frontend]bool // frontends whose ClusterIP another Service holds
 	rebuilt        bool               // frontends are new, and claim only ClusterIPs so far
+	elsewhere      bool               // other nodes serve all but the ClusterIPs
 	health         HealthCheck
 	// weight is the Service's weight in the budget.
 	weight     int
@@ -90,7 +91,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	if !e.withdrawn {
 		e.updateCache(m.minCachedSlices, m.node)
 	}
-	e.frontends = nil
+	e.frontends, e.elsewhere = nil, e.service != nil && !e.service.Nodes.selects(m.hasLabel)
 	view := &endpointView{serviceEntry: e, node: &m.node}
 	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)

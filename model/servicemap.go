@@ -18,7 +18,9 @@ import (
 // is not safe for concurrent use.
 type ServiceMap struct {
 	options  Options
-	node     Node
+	node     Node            // without labels, on which only some Services depend
+	labels   NameSet         // of the node
+	hasLabel map[string]bool // the same
 	services map[ServiceName]*serviceEntry
 	count    int                               // entries that have a Service
 	slices   map[EndpointSliceName]ServiceName // the Service of each slice
@@ -63,7 +65,9 @@ type NoLocalEndpoints struct {
 
 // NewServiceMap returns an empty map.
 func NewServiceMap(o Options, n Node) *ServiceMap {
-	return &ServiceMap{
+	labels := n.Labels
+	n.Labels = ""
+	m := &ServiceMap{
 		options:         o,
 		node:            n,
 		services:        map[ServiceName]*serviceEntry{},
@@ -73,6 +77,8 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		usage:           budgetUsage{byNamespace: map[string]int{}},
 		minCachedSlices: minCachedSlices,
 	}
+	m.setLabels(labels)
+	return m
 }
 
 // SetService adds a Service or replaces the one of the same name. Like the methods below, it
@@ -124,8 +130,10 @@ func (m *ServiceMap) DeleteSlice(name EndpointSliceName) bool {
 }
 
 // SetNode replaces the node. Hints and local policies may then select other endpoints
-// for every Service.
+// for every Service; other labels matter only to Services with a [NodeSelector].
 func (m *ServiceMap) SetNode(n Node) {
+	m.setLabels(n.Labels)
+	n.Labels = ""
 	if n != m.node {
 		m.node = n
 		m.markAll()
@@ -183,23 +191,35 @@ func (m *ServiceMap) Service(name ServiceName) *Service {
 }
 
 // Frontends lists every frontend, sorted by Match.
-func (m *ServiceMap) Frontends() []Frontend {
+func (m *ServiceMap) Frontends() []Frontend { return m.list(true) }
+
+// Elsewhere lists the frontends that only other nodes serve.
+func (m *ServiceMap) Elsewhere() []Frontend { return m.list(false) }
+
+func (m *ServiceMap) list(here bool) []Frontend {
 	out := make([]Frontend, 0, len(m.claims.winners))
 	for _, match := range slices.SortedFunc(maps.Keys(m.claims.winners), Match.Compare) {
-		out = append(out, *m.claims.winners[match])
+		if f := m.claims.winners[match]; f.here() == here {
+			out = append(out, *f)
+		}
 	}
 	return out
 }
 
 // FrontendAt returns the frontend that has a match, or nil.
-func (m *ServiceMap) FrontendAt(match Match) *Frontend { return m.claims.winners[match] }
+func (m *ServiceMap) FrontendAt(match Match) *Frontend {
+	if f := m.claims.winners[match]; f.here() {
+		return f
+	}
+	return nil
+}
 
 // FrontendsOf lists the frontends of one Service.
 func (m *ServiceMap) FrontendsOf(name ServiceName) []Frontend {
 	var out []Frontend
 	if e := m.services[name]; e != nil {
 		for i := range e.frontends {
-			if f := &e.frontends[i]; m.claims.winners[f.Match] == f {
+			if f := &e.frontends[i]; m.FrontendAt(f.Match) == f {
 				out = append(out, *f)
 			}
 		}

@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"net/netip"
+	"slices"
+	"testing"
+)
 
 // webMap returns a map with Service web and pod 1 on this node. Changes has been called.
 func webMap() *ServiceMap {
@@ -52,5 +56,42 @@ func TestFrontendsAreThoseOfLastChanges(t *testing.T) {
 	m.Changes()
 	if got := m.Frontends(); len(got) != 1 || got[0].Service.ServiceName != other.Name {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestLabelsConcernSelectedServicesOnly changes labels, and computes only what they change.
+func TestLabelsConcernSelectedServicesOnly(t *testing.T) {
+	m := NewServiceMap(Options{}, Node{Name: here, Labels: "role=edge"})
+	for i, nodes := range []NodeSelector{nil, {{Labels: "role=edge"}}, {{Labels: "role=edge", Not: true}}, {{Labels: "other"}}} {
+		m.SetService(Service{
+			Name: ServiceName{"default", string(rune('a' + i))}, Nodes: nodes, Ports: []ServicePort{{Port: 80, NodePort: uint16(30000 + i)}},
+			ClusterIPs: []netip.Addr{clusterIP(IPv4, i)},
+		})
+	}
+	m.Changes()
+	for _, step := range []struct {
+		labels       NameSet
+		set, removed []uint16
+	}{
+		{"zone=a", []uint16{30002}, []uint16{30001}},
+		{"zone=b", nil, nil},
+		{"other", []uint16{30003}, nil},
+		{NameSetOf("role=edge", "other"), []uint16{30001}, []uint16{30002}},
+	} {
+		m.SetNode(Node{Name: here, Labels: step.labels})
+		if n := len(step.set) + len(step.removed); len(m.dirty) != n {
+			t.Errorf("%s: %d Services are computed, want %d", step.labels, len(m.dirty), n)
+		}
+		var set, removed []uint16
+		c := m.Changes()
+		for _, f := range c.Set {
+			set = append(set, f.Match.Port)
+		}
+		for _, match := range c.Removed {
+			removed = append(removed, match.Port)
+		}
+		if !slices.Equal(set, step.set) || !slices.Equal(removed, step.removed) {
+			t.Errorf("%s: set %v, removed %v, want %v", step.labels, set, removed, step)
+		}
 	}
 }

@@ -27,6 +27,8 @@ type Snapshot struct {
 	NodeAddrs []netip.Addr
 	// Installed are the frontends in the kernel, with their slots.
 	Installed []nft.InstalledFrontend
+	// Elsewhere are the frontends that only other nodes serve.
+	Elsewhere []model.Frontend
 	// Services are all Services of the source, served or not.
 	Services []model.ServiceSnapshot
 	// Scheduler is the one of Services that name none.
@@ -91,6 +93,7 @@ func (l *Loop) snapshot() Snapshot {
 		Node:      d.node,
 		PodRanges: d.config.Rules.Pods,
 		NodeAddrs: d.nodeAddrs,
+		Elsewhere: d.services.Elsewhere(),
 		Services:  d.services.Snapshot(),
 		Scheduler: d.config.Scheduler,
 		Conflicts: append(d.services.Conflicts(), d.services.HealthCheckConflicts()...),

@@ -2,11 +2,14 @@ package convert
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/model"
@@ -16,7 +19,7 @@ import (
 var Keys = append([]string{
 	model.LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks, annotationHold, annotationRetryRefused,
-	annotationSlowStart,
+	annotationSlowStart, annotationNodes,
 	annotationScaleToZero[0], annotationScaleToZero[1],
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
@@ -138,6 +141,43 @@ func parseRetryRefused(value string) (bool, error) {
 		return false, nil
 	}
 	return parseBool(value)
+}
+
+// annotationNodes is a label selector: which nodes serve a Service at all but its ClusterIPs.
+const annotationNodes = "kube-vmap.io/nodes"
+
+// maxNodeSelector limits the bytes of a selector.
+const maxNodeSelector = 1024
+
+var errNodes = errors.New("no node serves its external addresses and node ports")
+
+// parseNodes returns the nodes that a label selector selects; with an error none: to ignore the
+// selector could open addresses on nodes that it excludes.
+func parseNodes(value string) (model.NodeSelector, error) {
+	none := model.NodeSelector{{}}
+	if len(value) > maxNodeSelector {
+		return none, fmt.Errorf("%w: a selector has at most %d bytes", errNodes, maxNodeSelector)
+	}
+	requirements, err := labels.ParseToRequirements(value)
+	if err != nil {
+		return none, fmt.Errorf("%w: %w", errNodes, err)
+	}
+	var out model.NodeSelector
+	for _, r := range requirements {
+		names := r.Values().UnsortedList()
+		for i, label := range names {
+			names[i] = r.Key() + "=" + label
+		}
+		switch r.Operator() {
+		case selection.Exists, selection.DoesNotExist:
+			names = []string{r.Key()}
+		case selection.GreaterThan, selection.LessThan:
+			return none, fmt.Errorf("%w: < and > are not supported", errNodes)
+		}
+		not := r.Operator() == selection.NotIn || r.Operator() == selection.NotEquals || r.Operator() == selection.DoesNotExist
+		out = append(out, model.NodeTerm{Labels: model.NameSetOf(names...), Not: not})
+	}
+	return out, nil
 }
 
 // AnnotationScaleToZero says whether a program outside decides by the demand for a Service whether it

@@ -127,6 +127,33 @@ func TestRetryRefusedOfService(t *testing.T) {
 	}
 }
 
+func TestNodesOfService(t *testing.T) {
+	const name = "kube-vmap.io/nodes"
+	none := model.NodeSelector{{}}
+	for value, test := range map[string]struct {
+		want model.NodeSelector
+		err  string
+	}{
+		"":                {nil, ""},
+		"role":            {model.NodeSelector{{Labels: "role"}}, ""},
+		"!role":           {model.NodeSelector{{Labels: "role", Not: true}}, ""},
+		"example.com/a=":  {model.NodeSelector{{Labels: "example.com/a="}}, ""},
+		"role==edge,a!=b": {model.NodeSelector{{Labels: "a=b", Not: true}, {Labels: "role=edge"}}, ""},
+		"a in (c, b)":     {model.NodeSelector{{Labels: "a=b,a=c"}}, ""},
+		"a notin (b,c),a": {model.NodeSelector{{Labels: "a=b,a=c", Not: true}, {Labels: "a"}}, ""},
+		"a>1":             {none, "< and > are not supported"},
+		"a in":            {none, "unable to parse"},
+		"a=b c":           {none, "no node serves its external addresses"},
+		"a in (" + strings.Repeat("b,", maxNodeSelector) + "c)": {none, "at most 1024 bytes"},
+	} {
+		got, errs := Service(service(func(s *corev1.Service) { s.Annotations = map[string]string{name: value} }))
+		s := wantService()
+		s.Nodes = test.want
+		check(t, value, s, got)
+		checkAnnotation(t, value, errs, name, test.err)
+	}
+}
+
 func TestScaleToZeroOfService(t *testing.T) {
 	const ours, cilium, hold = "kube-vmap.io/scale-to-zero", "service.cilium.io/scale-to-zero", "kube-vmap.io/hold"
 	for _, test := range []struct {

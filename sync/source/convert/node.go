@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -26,10 +28,17 @@ func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 		return nil, f.list()
 	}
 	out := &model.Node{Name: n.Name}
-	zone := n.Labels[corev1.LabelTopologyZone]
-	if !f.skip(invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue)) {
-		out.Zone = zone
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+		at, value := path.Child("labels").Key(key), n.Labels[key]
+		if f.skip(invalidName(at, key, content.IsLabelKey), invalidName(at, value, content.IsLabelValue)) {
+			continue
+		}
+		if labels = append(labels, key, key+"="+value); key == corev1.LabelTopologyZone {
+			out.Zone = value
+		}
 	}
+	out.Labels = model.NameSetOf(labels...)
 	out.Addrs = f.nodeAddrs(n.Status.Addresses)
 	out.PodCIDRs = f.podCIDRs(&n.Spec)
 	return out, f.list()

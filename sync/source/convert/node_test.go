@@ -17,7 +17,10 @@ func TestNode(t *testing.T) {
 	checkConversions(t, Node, node, wanted, map[string]conversionTest[model.Node]{
 		"name": {"", same, ""},
 		"zone": {
-			"metadata: {labels: {topology.kubernetes.io/zone: zone-a}}", func(n *model.Node) { n.Zone = "zone-a" }, "",
+			"metadata: {labels: {topology.kubernetes.io/zone: zone-a}}",
+			func(n *model.Node) {
+				n.Zone, n.Labels = "zone-a", "topology.kubernetes.io/zone,topology.kubernetes.io/zone=zone-a"
+			}, "",
 		},
 		"invalid zone": {
 			`metadata: {labels: {topology.kubernetes.io/zone: "zone,a"}}`, same,

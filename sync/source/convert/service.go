@@ -47,6 +47,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		Hold:           annotation(&f, s.Annotations, annotationHold, parseHold),
 		RetryRefused:   annotation(&f, s.Annotations, annotationRetryRefused, parseRetryRefused),
 		SlowStart:      annotation(&f, s.Annotations, annotationSlowStart, parseSlowStart),
+		Nodes:          annotation(&f, s.Annotations, annotationNodes, parseNodes),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 

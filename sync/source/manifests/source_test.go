@@ -338,7 +338,8 @@ func TestNode(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("node.yaml", `{apiVersion: v1, kind: Node, metadata: {name: worker-1, labels: {topology.kubernetes.io/zone: zone-a}}}`)
 	f.next()
-	if want := (model.Node{Name: "worker-1", Zone: "zone-a"}); f.node != want {
+	const zone = "topology.kubernetes.io/zone"
+	if want := (model.Node{Name: "worker-1", Zone: "zone-a", Labels: zone + "," + zone + "=zone-a"}); f.node != want {
 		t.Errorf("got %v", f.node)
 	}
 	f.remove("node.yaml")

@@ -151,6 +151,9 @@ func (d *Draw) Service() *corev1.Service {
 		s.Annotations = map[string]string{d.text(corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints): d.text("Auto", "auto")}
 		s.Spec.TrafficDistribution = maybe(d, corev1.ServiceTrafficDistributionPreferClose)
 	}
+	if d.Odd(6) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/nodes", d.text("role=edge", "!role", "role notin (edge)", "role in", ""))
+	}
 	return s
 }
 
@@ -306,7 +309,7 @@ func (d *Draw) endpoint(t discoveryv1.AddressType) discoveryv1.Endpoint {
 // Node draws the Node node-1.
 func (d *Draw) Node() *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
-	n.Labels = map[string]string{corev1.LabelTopologyZone: d.text(drawnZones...)}
+	n.Labels = map[string]string{corev1.LabelTopologyZone: d.text(drawnZones...), "role": d.text("edge", "inner", "a,b")}
 	for range d.N(4) {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{
 			Type:    One[corev1.NodeAddressType](d, "InternalIP", "InternalIP", "ExternalIP", "Hostname", "Other"),
