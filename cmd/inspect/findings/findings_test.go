@@ -144,7 +144,7 @@ func TestFindings(t *testing.T) {
 		"internal policy, none here": nodestatus.ReasonNoneLocal, "external policy, none here": nodestatus.ReasonNoneLocal,
 		"another port name": nodestatus.ReasonNoPort, "unusable": model.ProblemUnusable, "a conflict": model.ProblemConflict,
 		"refused by the kernel": model.ProblemRefused, "source ranges of one family": model.ProblemOpen, "affinity": nodestatus.StateOK,
-		"a port that is missing": nodestatus.ReasonNotProgrammed,
+		"a port that is missing": nodestatus.ReasonNotProgrammed, "for other nodes": nodestatus.ReasonElsewhere,
 	}
 	const (
 		problem, notice = nodestatus.SeverityProblem, nodestatus.SeverityNotice
@@ -265,6 +265,10 @@ func TestFindings(t *testing.T) {
 		"source ranges": {
 			func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24", "2001:db8::/32") },
 			[]want{{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24, 2001:db8::/32 may connect to 10.97.0.1:80/"}},
+		},
+		"for other nodes": {
+			func(w *world) { loadBalancer(w); w.service.Nodes = model.NodeSelector{{Labels: "role=edge"}} },
+			[]want{{notice, "Elsewhere", "metadata.annotations[kube-vmap.io/nodes]", "only other nodes serve *:30002/sctp, 10.97.0.1:80/"}},
 		},
 		"source ranges of one family": {func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24") }, []want{
 			{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24 may"}, {notice, "OpenToAnyone", "spec.loadBalancerSourceRanges", ""},
@@ -444,6 +448,7 @@ func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
 			w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9"
 		}, "Drop", "NoneLocal", "Problem"},
 		"asleep": {func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil }, "Hold", "Held", "Notice"},
+		"for other nodes": {func(w *world) { loadBalancer(w); w.service.Nodes = model.NodeSelector{{}} }, "Elsewhere", "Elsewhere", "Notice"},
 		"asleep, and a client waits": {func(w *world) {
 			w.service.Hold, w.endpoints = time.Minute, nil
 			w.change = func(d *nodestatus.Document) {

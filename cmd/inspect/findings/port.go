@@ -49,6 +49,10 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 		}
 		c.draft(problem, nodestatus.ReasonNoEndpoints, field, p).frontend(p, f).Kind = kind
 	}
+	if f.Verdict == nodestatus.VerdictElsewhere {
+		c.draft(notice, nodestatus.ReasonElsewhere, nodestatus.FieldNodes, p).frontend(p, f)
+		return
+	}
 	if f.Verdict == nodestatus.VerdictHold {
 		c.held(p, f)
 	}

@@ -132,7 +132,8 @@ type Frontend struct {
 	// ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the kernel is known
 	Kind   string `json:"kind"`
 	Policy string `json:"policy"` // Cluster, Local
-	// Verdict is Balance if the policy leaves endpoints, else Reject, Drop or Hold.
+	// Verdict is Balance if the policy leaves endpoints, else Reject, Drop or Hold; Elsewhere if
+	// only other nodes serve it.
 	Verdict string `json:"verdict"`
 	// Masquerade is for which clients the source becomes the node's address: never,
 	// off-pod (all but pods) or always.

@@ -97,6 +97,10 @@ var reasons = []reason{
 		}),
 	row(model.ProblemOpen, notice, "source ranges are of one family, and the other one is open",
 		"it is open to more clients than it may seem", nil),
+	row(ReasonElsewhere, notice, "only other nodes serve an address, by their labels",
+		"only other nodes serve it at other addresses than the ClusterIP", func(s *sentence) string {
+			return "only other nodes serve " + some(s.Frontends) + ", because of the labels of " + s.node()
+		}),
 	row(StateOK, ok, "", "all ports are programmed", nil),
 	row(StateProgrammed, ok, "", "what the kernel has of it is programmed", nil),
 

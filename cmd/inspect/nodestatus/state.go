@@ -23,6 +23,8 @@ const (
 	VerdictReject  = "Reject"
 	VerdictDrop    = "Drop"
 	VerdictHold    = "Hold"
+	// VerdictElsewhere is of a frontend that only other nodes serve; in no document from the kernel.
+	VerdictElsewhere = "Elsewhere"
 )
 
 // StateOf returns the state of a Service of the document, as far as its source knows it.
@@ -68,6 +70,8 @@ func (s *Service) State() string {
 		return ReasonNoneLocal
 	case refuses:
 		return ReasonRefuses
+	case verdicts[VerdictElsewhere]:
+		return ReasonElsewhere
 	case s.has(model.ProblemOpen):
 		return model.ProblemOpen
 	}
@@ -174,7 +178,7 @@ var (
 	Policies = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
 	Verdicts = [...]string{
 		model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop,
-		model.VerdictHold: VerdictHold,
+		model.VerdictHold: VerdictHold, model.VerdictElsewhere: VerdictElsewhere,
 	}
 	Masquerades = [...]string{
 		model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always",

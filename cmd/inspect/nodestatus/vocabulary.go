@@ -22,6 +22,7 @@ const (
 	ReasonSilent         = "Silent"
 	ReasonLocalPolicy    = "LocalPolicy"
 	ReasonHints          = "Hints"
+	ReasonElsewhere      = "Elsewhere"
 	ReasonSourceRanges   = "SourceRanges"
 	ReasonAffinity       = "Affinity"
 	ReasonScheduler      = "Scheduler"

@@ -26,6 +26,9 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 			text = "has this node port: while it has endpoints, kube-vmap itself accepts connections here, and makes one " +
 				"from this node to the node port at another address, or to the ClusterIP"
 		}
+		if frontend.Verdict == nodestatus.VerdictElsewhere {
+			text = "has this address and port, but not on " + h.here()
+		}
 		h.add("%s/%s %s", service.Namespace, service.Name, text)
 		a.Service = service.Namespace + "/" + service.Name
 	}

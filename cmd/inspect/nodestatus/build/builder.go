@@ -26,6 +26,11 @@ func FromSnapshot(v *sync.Snapshot, q nodestatus.Query, now time.Time) *nodestat
 		}
 	}
 	b.addFrontends(v.Installed)
+	for _, e := range v.Elsewhere {
+		if name := e.Service.ServiceName; q.Matches(name) {
+			b.service(name).elsewhere = append(b.service(name).elsewhere, e)
+		}
+	}
 	for i := range v.Services {
 		if name := v.Services[i].Name; q.Matches(name) {
 			b.service(name).known = &v.Services[i]
@@ -60,6 +65,7 @@ type builder struct {
 type serviceBuilder struct {
 	known     *model.ServiceSnapshot // nil if its objects are not known
 	installed []nft.InstalledFrontend
+	elsewhere []model.Frontend
 	problems  []nodestatus.Problem
 	contested []nodestatus.Problem
 	// unserved counts endpoints for maxUnserved; unoffered are the endpoints of each port

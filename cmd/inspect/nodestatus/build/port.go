@@ -35,6 +35,11 @@ func (b *portBuilder) port() nodestatus.Port {
 	}
 	out.Scheduler, out.AffinitySeconds = b.balancing()
 	out.RetryRefused = slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Pool.RetryRefused })
+	for i := range b.elsewhere {
+		if e := &b.elsewhere[i]; len(b.installed) > 0 && e.Service == b.installed[0].Service && e.Match.Family == b.key.family {
+			out.Frontends = append(out.Frontends, b.frontend(&nft.InstalledFrontend{Frontend: e}))
+		}
+	}
 	served := slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Served() })
 	if b.query.Brief && served {
 		return out // to explain all endpoints is expensive
