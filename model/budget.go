@@ -56,7 +56,7 @@ func (e *serviceEntry) measure() (weight int) {
 			weight += weightOfAddress * len(s.ClusterIPs)
 		}
 	}
-	weight += ports * len(s.LoadBalancerIPs) * len(s.SourceRanges)
+	weight += s.RangeCount()
 	if s.Scheduler == SchedulerMaglev { // if chosen by the Service, not by default
 		weight += ports * len(s.ClusterIPs) * weightOfMaglevTable
 	}
@@ -88,6 +88,18 @@ func (e *serviceEntry) measure() (weight int) {
 		return weight + slots*weightOfSharedEndpoint
 	}
 	return weight + slots*lists + endpoints // one more for the connection to itself
+}
+
+// RangeCount returns how many source ranges all addresses and ports of the Service have together.
+func (s *Service) RangeCount() int {
+	n := len(s.Ports) * len(s.LoadBalancerIPs)
+	if s.RangesForAll {
+		n += len(s.Ports) * len(s.ExternalIPs)
+		for _, p := range s.Ports {
+			n += min(1, int(p.NodePort)) * len(s.ClusterIPs)
+		}
+	}
+	return n * (len(s.SourceRanges) + len(s.DeniedRanges))
 }
 
 // weightedSlots returns the maximum number of slots that endpoints of different weights

@@ -153,6 +153,10 @@ func TestWeightOfAService(t *testing.T) {
 		"source ranges": {func(s *Service) {
 			s.Ports, s.LoadBalancerIPs, s.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
 		}, nil, 20 + 2*3*10 + 2*3*5},
+		"source ranges for all": {func(s *Service) {
+			s.Ports[0].NodePort, s.RangesForAll = 30000, true
+			s.ExternalIPs, s.SourceRanges, s.DeniedRanges = make([]netip.Addr, 3), make([]netip.Prefix, 5), make([]netip.Prefix, 2)
+		}, nil, 10 + 10 + 3*10 + (1+3)*(5+2)},
 		"Maglev":                     {func(s *Service) { s.Ports, s.Scheduler = ports(2), SchedulerMaglev }, nil, 20 + 2*4*MaglevTableSize},
 		"least connections":          {least, []part{{1, 3, 0}}, 10 + (4+1)*3},
 		"local least connections":    {leastConnections, []part{{1, 3, 0}}, 10 + (2*4+1)*3},

@@ -10,7 +10,8 @@ import (
 // with many slices or else directly from the slices.
 type endpointView struct {
 	*serviceEntry
-	node *Node
+	node      *Node
+	nodeAddrs NodeAddrs
 	// active are the slices with priorities that some port uses; nil without priorities.
 	active map[EndpointSliceName]bool
 }

@@ -13,7 +13,7 @@ func TestEqualComparesEveryField(t *testing.T) {
 	comparesEveryField(t, (*Service).equal, func() Service {
 		return Service{
 			ClusterIPs: []netip.Addr{addr}, ExternalIPs: []netip.Addr{addr}, LoadBalancerIPs: []netip.Addr{addr},
-			SourceRanges: []netip.Prefix{prefix}, Ports: []ServicePort{{}}, Nodes: NodeSelector{{}},
+			SourceRanges: []netip.Prefix{prefix}, DeniedRanges: []netip.Prefix{prefix}, Ports: []ServicePort{{}}, Nodes: NodeSelector{{}},
 		}
 	})
 	comparesEveryField(t, (*EndpointSlice).equal, func() EndpointSlice {

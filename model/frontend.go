@@ -110,9 +110,9 @@ type Frontend struct {
 	// Verdict is for the connections that Policy applies to.
 	Verdict    Verdict
 	Masquerade Masquerade
-	// Restricted reports whether only connections from Sources are accepted.
-	Restricted bool
-	Sources    []netip.Prefix
+	// Restricted reports whether only connections from Sources are accepted, but not from Denied.
+	Restricted      bool
+	Sources, Denied []netip.Prefix
 	// Pool is never nil. Only the frontend of the ClusterIP owns it; the others depend
 	// only on its key and on how many slots its endpoints take.
 	Pool *Pool
@@ -141,6 +141,6 @@ func (f *Frontend) IsClusterIP() bool { return f.Kind == KindClusterIP }
 func (f *Frontend) equal(o *Frontend) bool {
 	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
 		f.Policy == o.Policy && f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
-		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) &&
+		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) && slices.Equal(f.Denied, o.Denied) &&
 		(f.IsClusterIP() && f.Pool.equal(o.Pool) || !f.IsClusterIP() && f.Pool.equalForSharers(o.Pool))
 }

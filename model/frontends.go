@@ -111,8 +111,8 @@ func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Fro
 		switch {
 		case v.elsewhere:
 			f.Verdict = VerdictElsewhere
-		case f.Kind == KindLoadBalancerIP:
-			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, v.node)
+		case f.Kind == KindLoadBalancerIP || p.RangesForAll:
+			o.restrict(&f, p.Service, v)
 		}
 		out = append(out, f)
 	}
@@ -180,32 +180,46 @@ func verdictFor(p *Pool, policy TrafficPolicy, lists endpointLists) Verdict {
 	return VerdictReject
 }
 
-// sources returns the prefixes that may use the Service's load balancer addresses of a
-// family, and whether there is such a limit. A prefix of all addresses does not count as
-// a limit.
+// restrict sets the clients of a frontend. A prefix of all addresses does not count as a limit.
 //
-// A node that connects to a load balancer address which it has itself uses that
-// address as the source. So if the node may connect, these addresses may, too.
-func (o Options) sources(s *Service, f Family, n *Node) (sources []netip.Prefix, limited bool) {
-	for _, p := range s.SourceRanges {
-		switch {
-		case FamilyOf(p.Addr()) != f:
-		case p.Bits() == 0:
-			return nil, false
-		default:
-			sources = append(sources, p.Masked())
-		}
+// A node that connects to an address which it has itself uses that address as the source. So if the
+// node may connect, the Service's addresses of the kind may, too, and for node ports the node's; if it
+// may not, neither may they.
+func (o Options) restrict(f *Frontend, s *Service, v *endpointView) {
+	own := s.LoadBalancerIPs
+	switch f.Kind {
+	case KindExternalIP:
+		own = s.ExternalIPs
+	case KindNodePort:
+		own = v.nodeAddrs
 	}
-	if len(sources) == 0 {
-		everyone := slices.ContainsFunc(s.SourceRanges, func(p netip.Prefix) bool { return p.Bits() == 0 })
-		return nil, o.StrictSourceRanges && len(s.SourceRanges) > 0 && !everyone
-	}
-	if slices.ContainsFunc(sources, func(p netip.Prefix) bool { return p.Contains(n.Addrs[f]) }) {
-		for _, a := range s.LoadBalancerIPs {
-			if FamilyOf(a) == f {
-				sources = append(sources, netip.PrefixFrom(a, a.BitLen()))
+	family := f.Match.Family
+	ofFamily := func(ranges []netip.Prefix) (out []netip.Prefix) {
+		for _, p := range ranges {
+			if FamilyOf(p.Addr()) == family {
+				out = append(out, p.Masked())
 			}
 		}
+		if slices.ContainsFunc(out, func(p netip.Prefix) bool { return p.Contains(v.node.Addrs[family]) }) {
+			for _, a := range own {
+				if FamilyOf(a) == family {
+					out = append(out, netip.PrefixFrom(a, a.BitLen()))
+				}
+			}
+		}
+		return out
 	}
-	return sources, true
+	isAll := func(p netip.Prefix) bool { return p.Bits() == 0 }
+	f.Sources, f.Denied = ofFamily(s.SourceRanges), ofFamily(s.DeniedRanges)
+	switch {
+	case slices.ContainsFunc(f.Sources, isAll):
+		f.Sources = nil
+	case len(f.Sources) > 0:
+		f.Restricted = true
+	default:
+		f.Restricted = o.StrictSourceRanges && len(s.SourceRanges) > 0 && !slices.ContainsFunc(s.SourceRanges, isAll)
+	}
+	if len(f.Denied) > 0 && !f.Restricted {
+		f.Sources, f.Restricted = []netip.Prefix{netip.PrefixFrom(f.Denied[0].Addr(), 0).Masked()}, true
+	}
 }

@@ -316,18 +316,25 @@ func (h *history) addExternal(s *Service) {
 		s.ExternalIPs = append(s.ExternalIPs, h.externalIP())
 	}
 	s.ExternalPolicy = TrafficPolicy(h.choose(2))
-	for range h.choose(4) {
+	s.SourceRanges, s.RangesForAll = h.ranges(4), h.yes()
+	s.DeniedRanges = h.ranges(3)
+	s.Affinity = time.Duration(h.choose(3)) * 50 * time.Minute
+	s.Scheduler, s.Nodes = h.scheduler(), h.nodes()
+	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
+}
+
+// ranges returns fewer than n source ranges.
+func (h *history) ranges(n int) (out []netip.Prefix) {
+	for range h.choose(n) {
 		f := Family(h.choose(2))
-		s.SourceRanges = append(s.SourceRanges, [...]netip.Prefix{
+		out = append(out, [...]netip.Prefix{
 			netip.PrefixFrom(nodeIP(f, 128), nodeIP(f, 0).BitLen()-7),
 			netip.PrefixFrom(nodeIP(f, 3), nodeIP(f, 0).BitLen()-8),
 			netip.PrefixFrom(podIP(f, 1), 16),
 			netip.PrefixFrom(podIP(f, 0), 0),
 		}[h.choose(4)])
 	}
-	s.Affinity = time.Duration(h.choose(3)) * 50 * time.Minute
-	s.Scheduler, s.Nodes = h.scheduler(), h.nodes()
-	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
+	return out
 }
 
 // externalIP returns an external address, which may be a ClusterIP.

@@ -135,8 +135,12 @@ func (c *cluster) oracleFrontends(s Service, p ServicePort, f Family) []Frontend
 		if s.ExternalPolicy == PolicyLocal {
 			fe.Masquerade = MasqueradeNever
 		}
-		if k == KindLoadBalancerIP && c.oracleSelects(s) {
-			fe.Sources, fe.Restricted = c.oracleSources(s, f)
+		if (k == KindLoadBalancerIP || s.RangesForAll) && c.oracleSelects(s) {
+			own := map[Kind][]netip.Addr{
+				KindLoadBalancerIP: s.LoadBalancerIPs, KindExternalIP: s.ExternalIPs,
+				KindNodePort: slices.SortedFunc(slices.Values(c.nodeAddrs), netip.Addr.Compare),
+			}
+			fe.Sources, fe.Denied, fe.Restricted = c.oracleSources(s, f, own[k])
 		}
 		out = append(out, fe)
 	}
@@ -261,29 +265,38 @@ func (c *cluster) oracleMasquerade(f Family) Masquerade {
 	return MasqueradeNever
 }
 
-// oracleSources returns the prefixes that may use the load balancer IPs of a family.
-func (c *cluster) oracleSources(s Service, f Family) (sources []netip.Prefix, restricted bool) {
-	nodeMay := false
-	for _, r := range s.SourceRanges {
-		if r.Addr().Is4() != (f == IPv4) {
-			continue
+// oracleSources returns who may use addresses of a Service in a family, and who of them may not. The
+// node itself may have these addresses.
+func (c *cluster) oracleSources(s Service, f Family, own []netip.Addr) (sources, denied []netip.Prefix, restricted bool) {
+	of := func(list []netip.Prefix) (out []netip.Prefix) {
+		for _, r := range list {
+			if r.Addr().Is4() == (f == IPv4) {
+				out = append(out, r.Masked())
+			}
 		}
-		if r.Bits() == 0 {
-			return nil, false
+		return out
+	}
+	withOwn := func(list []netip.Prefix) []netip.Prefix {
+		if slices.ContainsFunc(list, func(r netip.Prefix) bool { return r.Contains(c.node.Addrs[f]) }) {
+			for _, a := range ofFamily(f, own) {
+				list = append(list, netip.PrefixFrom(a, a.BitLen()))
+			}
 		}
-		sources = append(sources, r.Masked())
-		nodeMay = nodeMay || r.Contains(c.node.Addrs[f])
+		return list
 	}
-	if sources == nil {
-		everyone := slices.ContainsFunc(s.SourceRanges, func(p netip.Prefix) bool { return p.Bits() == 0 })
-		return nil, c.options.StrictSourceRanges && len(s.SourceRanges) > 0 && !everyone
+	isAll := func(r netip.Prefix) bool { return r.Bits() == 0 }
+	switch allowed := of(s.SourceRanges); {
+	case slices.ContainsFunc(allowed, isAll):
+	case len(allowed) > 0:
+		sources, restricted = withOwn(allowed), true
+	default:
+		restricted = c.options.StrictSourceRanges && len(s.SourceRanges) > 0 && !slices.ContainsFunc(s.SourceRanges, isAll)
 	}
-	if nodeMay {
-		for _, a := range ofFamily(f, s.LoadBalancerIPs) {
-			sources = append(sources, netip.PrefixFrom(a, a.BitLen()))
-		}
+	if denied = of(s.DeniedRanges); len(denied) > 0 && !restricted {
+		all := [...]string{IPv4: "0.0.0.0/0", IPv6: "::/0"}
+		sources, restricted = []netip.Prefix{netip.MustParsePrefix(all[f])}, true
 	}
-	return sources, true
+	return sources, withOwn(denied), restricted
 }
 
 // oracleUnresponsive returns the unresponsive endpoints that the Service's pool avoids.

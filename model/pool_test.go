@@ -28,6 +28,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Masquerade": {func(f *Frontend) { f.Masquerade = MasqueradeAlways }, true},
 		"Restricted": {func(f *Frontend) { f.Restricted = true }, true},
 		"Sources":    {func(f *Frontend) { f.Sources = []netip.Prefix{{}} }, true},
+		"Denied":     {func(f *Frontend) { f.Denied = []netip.Prefix{{}} }, true},
 
 		"Pool.UID":                 {func(f *Frontend) { f.Pool.UID = "new" }, true},
 		"Pool.Key":                 {func(f *Frontend) { f.Pool.Key.Port++ }, true},

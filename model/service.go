@@ -71,8 +71,10 @@ type Service struct {
 
 	InternalPolicy TrafficPolicy
 	ExternalPolicy TrafficPolicy
-	// SourceRanges limit the clients of the LoadBalancerIPs; empty means no limit.
-	SourceRanges []netip.Prefix
+	// SourceRanges limit the clients of the LoadBalancerIPs; empty means no limit. DeniedRanges
+	// exclude some of them. With RangesForAll both also count for ExternalIPs and node ports.
+	SourceRanges, DeniedRanges []netip.Prefix
+	RangesForAll               bool
 	// Affinity is how long a client keeps its endpoint after its last new connection;
 	// zero means no affinity.
 	Affinity time.Duration
@@ -118,6 +120,7 @@ func (s *Service) equal(o *Service) bool {
 	return s.Name == o.Name && s.UID == o.UID && s.Created == o.Created && slices.Equal(s.Ports, o.Ports) &&
 		slices.Equal(s.ClusterIPs, o.ClusterIPs) && slices.Equal(s.ExternalIPs, o.ExternalIPs) &&
 		slices.Equal(s.LoadBalancerIPs, o.LoadBalancerIPs) && slices.Equal(s.SourceRanges, o.SourceRanges) &&
+		slices.Equal(s.DeniedRanges, o.DeniedRanges) && s.RangesForAll == o.RangesForAll &&
 		s.InternalPolicy == o.InternalPolicy && s.ExternalPolicy == o.ExternalPolicy && s.Affinity == o.Affinity &&
 		s.Scheduler == o.Scheduler && s.PassiveChecks == o.PassiveChecks && s.SlowStart == o.SlowStart &&
 		s.Hold == o.Hold && s.RetryRefused == o.RetryRefused && s.ScaleToZero == o.ScaleToZero &&

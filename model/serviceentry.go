@@ -92,7 +92,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 		e.updateCache(m.minCachedSlices, m.node)
 	}
 	e.frontends, e.elsewhere = nil, e.service != nil && !e.service.Nodes.selects(m.hasLabel)
-	view := &endpointView{serviceEntry: e, node: &m.node}
+	view := &endpointView{serviceEntry: e, node: &m.node, nodeAddrs: m.claims.nodeAddrs}
 	if e.service != nil && e.overBudget.Weight == 0 && !e.withdrawn {
 		e.frontends = m.options.frontends(e.service, view)
 	}

@@ -152,6 +152,11 @@ func (m *ServiceMap) SetOptions(o Options) {
 // On these addresses node ports take precedence over the external addresses of Services.
 func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
 	m.touched = append(m.touched, m.claims.setNodeAddrs(addrs)...)
+	for _, e := range m.services {
+		if e.service != nil && e.service.RangesForAll {
+			m.mark(e) // the addresses may be clients
+		}
+	}
 }
 
 // Changes computes the effect of the events since the last call.

@@ -59,6 +59,28 @@ func TestFrontendsAreThoseOfLastChanges(t *testing.T) {
 	}
 }
 
+// TestNodeAddressesAreClientsOfNodePorts changes the addresses that serve node ports.
+func TestNodeAddressesAreClientsOfNodePorts(t *testing.T) {
+	primary, other := nodeIP(IPv4, 1), nodeIP(IPv4, 2)
+	ofNode := netip.PrefixFrom(primary, 32)
+	m := NewServiceMap(Options{}, Node{Name: here, Addrs: [2]netip.Addr{IPv4: primary}})
+	m.SetService(Service{
+		Ports: []ServicePort{{Port: 80, NodePort: 30000}}, ClusterIPs: []netip.Addr{clusterIP(IPv4, 0)},
+		SourceRanges: []netip.Prefix{ofNode}, RangesForAll: true,
+	})
+	for _, addrs := range [][]netip.Addr{nil, {primary}, {primary, other}} {
+		m.SetNodeAddrs(addrs)
+		m.Changes()
+		want := []netip.Prefix{ofNode}
+		for _, a := range addrs {
+			want = append(want, netip.PrefixFrom(a, 32))
+		}
+		if f := m.FrontendAt(Match{Port: 30000}); !f.Restricted || !slices.Equal(f.Sources, want) {
+			t.Errorf("%v: restricted %t to %v, want %v", addrs, f.Restricted, f.Sources, want)
+		}
+	}
+}
+
 // TestLabelsConcernSelectedServicesOnly changes labels, and computes only what they change.
 func TestLabelsConcernSelectedServicesOnly(t *testing.T) {
 	m := NewServiceMap(Options{}, Node{Name: here, Labels: "role=edge"})

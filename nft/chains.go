@@ -32,6 +32,7 @@ const (
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
 	ChainRetry          // retry: drops refusals of endpoints, to be retried
+	ChainNodePortCheck  // source-check-node-ports: drops sources that may not use a node port
 	ChainHold           // hold: records who waits for an endpoint, and drops
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
@@ -172,6 +173,7 @@ var chainSchema = [chainKinds]struct {
 	ChainReject:            {"reject-chain", MeansRejects},
 	ChainEndpoint:          {"ep", MeansTranslates},
 	ChainRetry:             {"retry", MeansRetries},
+	ChainNodePortCheck:     {"source-check-node-ports", MeansChecksSource},
 	ChainHold:              {"hold", MeansHolds},
 	ChainStickyEndpoint:    {"sticky-endpoint", MeansTranslates},
 	ChainStickyClient:      {"sticky-client", MeansRemembers},

@@ -103,7 +103,7 @@ func (g *collector) add(p *frontendState) {
 		}
 	}
 	g.endpoints(p)
-	g.elements = p.allowedSources(g.elements[:0])
+	g.elements = p.sources(g.elements[:0])
 	for i := range g.elements {
 		g.set(g.elements[i].set).put(g.elements[i].Element)
 	}

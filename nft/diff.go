@@ -204,11 +204,11 @@ func (e *edit) rewriteReadersOf(id SetID, stays func(ChainID) bool) {
 		}
 	}
 	switch id.Kind {
-	case SetAllowedSources:
-		rewrite(ChainSourceCheck)
+	case SetAllowedSources, SetDeniedSources:
+		rewrite(ChainSourceCheck, ChainNodePortCheck)
 	case SetHeld:
 		rewrite(ChainFilterOutput)
-	case SetRefusals:
+	case SetRefusals, SetRestrictedNodePorts:
 		rewrite(ChainFilterPrerouting, ChainFilterOutputEarly)
 	case SetAffinity:
 		rewrite(ChainRetry)

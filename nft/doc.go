@@ -42,7 +42,7 @@
 //	filter-forward           filter forward filter         the same, and unallocated ports and ClusterIPs: service-check
 //	filter-output            filter output filter          the same for packets of the node
 //	nat-postrouting          nat postrouting srcnat        masquerades what is marked or labelled, and hairpins
-//	source-check             -                             drops sources that are not allowed
+//	source-check             -                             drops sources that are denied, or not allowed
 //	dispatch                 -                             looks up services, then node ports
 //	restore-check            -                             what was rewritten and not translated: restore
 //	loop-check               -                             the same, and drops what would loop: external-ips
@@ -52,6 +52,7 @@
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N
 //	retry                    -                             drops refusals of endpoints, for the client to send again
+//	source-check-node-ports  -                             source-check for restricted-node-ports
 //	hold                     -                             records who waits for an endpoint, and drops
 //	sticky-endpoint          -                             translates to the endpoint whose number the packet has
 //	sticky-client            -                             looks up the number that is remembered for the client
@@ -97,11 +98,13 @@
 //	uncounted                original daddr . proto . original dport       frontends that are not counted for some time
 //	held                     daddr . proto . dport                         by packets: frontends that held connections
 //	waiting                  client . daddr . proto . dport                by packets: the clients of these connections
+//	restricted-node-ports    proto . dport                                 node ports with source ranges
 //	refusals                 original daddr . proto . original dport        frontends that retry; counts refusals
 //	retried                  original daddr . proto . original dport        the same; counts what was retried
 //	retrying                 original saddr . original sport . original daddr . original dport . number  by packets
-//	restricted               daddr . proto . dport                         frontends with loadBalancerSourceRanges
+//	restricted               daddr . proto . dport                         frontends with source ranges
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
+//	denied-sources-N         client . daddr . proto . dport                denied sources, the same
 //
 // The files, in the order of the data:
 //

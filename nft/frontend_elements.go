@@ -36,7 +36,10 @@ func (p *frontendState) ownKinds(out []SetKind) []SetKind {
 	if p.Pool.RetryRefused {
 		out = append(out, SetRefusals, SetRetried)
 	}
-	if p.Restricted {
+	switch {
+	case p.Restricted && p.nodePort():
+		out = append(out, SetRestrictedNodePorts)
+	case p.Restricted:
 		out = append(out, SetRestricted)
 	}
 	return out
@@ -72,19 +75,24 @@ func (p *frontendState) ownElements(out []setElement) []setElement {
 	for _, kind := range p.ownKinds(kinds[:0]) {
 		out = append(out, p.element(SetID{Family: p.Match.Family, Kind: kind}, 0, nil))
 	}
-	return p.allowedSources(out)
+	return p.sources(out)
 }
 
-// allowedSources appends the sources that may use the frontend.
-func (p *frontendState) allowedSources(out []setElement) []setElement {
+// sources appends the sources that may use the frontend, and those that may not.
+func (p *frontendState) sources(out []setElement) []setElement {
 	if !p.Restricted {
 		return out
 	}
-	for _, prefix := range byLength(outermost(p.Sources)) {
-		id := SetID{Family: p.Match.Family, Kind: SetAllowedSources, Slot: uint16(prefix.Bits())}
-		k := keyOf(p.Match)
-		k.Source = unique.Make(prefix)
-		out = append(out, setElement{id, Element{Key: k, Service: &p.Service}})
+	k := keyOf(p.Match)
+	if p.nodePort() {
+		k.Addr = families[p.Match.Family].zero()
+	}
+	for kind, prefixes := range [...][]netip.Prefix{p.Sources, p.Denied} {
+		for _, prefix := range byLength(outermost(prefixes)) {
+			id := SetID{Family: p.Match.Family, Kind: SetAllowedSources + SetKind(kind), Slot: uint16(prefix.Bits())}
+			k.Source = unique.Make(prefix)
+			out = append(out, setElement{id, Element{Key: k, Service: &p.Service}})
+		}
 	}
 	return out
 }

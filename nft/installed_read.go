@@ -196,21 +196,32 @@ func (r *tableReader) readSources() {
 	if r.table == nil {
 		return
 	}
-	for _, e := range r.elements(SetRestricted) {
+	for _, e := range slices.Concat(r.elements(SetRestricted), r.elements(SetRestrictedNodePorts)) {
 		if f := r.at[e.Key.match(r.family)]; f != nil {
 			f.Restricted = true
 		}
 	}
-	for bits := 1; bits <= families[r.family].bits(); bits++ {
-		id := SetID{Family: r.family, Kind: SetAllowedSources, Slot: uint16(bits)}
-		for _, e := range r.table.Sets[id.Name()].Elements {
-			if f := r.at[e.Key.match(r.family)]; f != nil {
-				f.Sources = append(f.Sources, e.Key.SourcePrefix())
+	for bits := 0; bits <= families[r.family].bits(); bits++ {
+		id := SetID{Family: r.family, Slot: uint16(bits)}
+		for id.Kind = SetAllowedSources; id.Kind <= SetDeniedSources; id.Kind++ {
+			for _, e := range r.table.Sets[id.Name()].Elements {
+				m := e.Key.match(r.family)
+				if m.Addr.IsUnspecified() {
+					m.Addr = netip.Addr{} // a node port
+				}
+				switch f := r.at[m]; {
+				case f == nil:
+				case id.Kind == SetAllowedSources:
+					f.Sources = append(f.Sources, e.Key.SourcePrefix())
+				default:
+					f.Denied = append(f.Denied, e.Key.SourcePrefix())
+				}
 			}
 		}
 	}
 	for _, f := range r.at {
 		slices.SortFunc(f.Sources, comparePrefixes)
+		slices.SortFunc(f.Denied, comparePrefixes)
 	}
 }
 

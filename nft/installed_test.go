@@ -3,7 +3,6 @@ package nft
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +31,9 @@ func readable(s InstalledFrontend) string {
 		p := frontendState{Frontend: *s.Frontend}
 		scheduler = fmt.Sprint(methodSchema[p.target().Method].scheduler, s.Pool.Affinity)
 	}
-	return fmt.Sprintf("%s %s of %s: policy %s, verdict %d, masquerade %s, restricted %v to %v, pool %v by %s, slots %v and %v",
-		kind, s.Match, s.Service, policy, s.Verdict, treatment, s.Restricted, sortedPrefixes(s), poolKey(s), scheduler, s.Cluster, s.Local)
+	return fmt.Sprintf("%s %s of %s: policy %s, verdict %d, masquerade %s, restricted %v to %v but %v, pool %v by %s, slots %v and %v",
+		kind, s.Match, s.Service, policy, s.Verdict, treatment, s.Restricted, outermost(s.Sources), outermost(s.Denied), poolKey(s), scheduler, s.Cluster, s.Local)
 }
-
-// sortedPrefixes are the sources as they are programmed.
-func sortedPrefixes(s InstalledFrontend) []netip.Prefix { return outermost(s.Sources) }
 
 // poolKey is the ClusterIP of the pool, which a frontend without endpoints does not need.
 func poolKey(s InstalledFrontend) string {

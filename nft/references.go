@@ -80,11 +80,13 @@ func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
 		}
 		reads := slices.Contains(cache.of(c), reference{set: id, isSet: true})
 		switch c.Kind {
-		case ChainSourceCheck:
-			reads = reads || id.Kind == SetAllowedSources
+		case ChainSourceCheck, ChainNodePortCheck:
+			reads = reads || id.Kind.hasSources()
 		case ChainRetry:
 			reads = reads || slices.Contains(
 				[]SetKind{SetAffinity, SetServiceIPs, SetNodePortServiceIPs, SetNodePortServicePorts}, id.Kind)
+		case ChainFilterPrerouting, ChainFilterOutputEarly: // if node ports are restricted
+			reads = reads || id.Kind == SetRestrictedNodePorts || id.Kind == SetNodeIPs
 		case ChainFilterOutput: // if a Service holds
 			reads = reads || id.Kind == SetNoEndpointNodePorts || id.Kind == SetNodeIPs
 		}
@@ -100,6 +102,8 @@ func (k SetKind) readers() []ChainKind {
 	switch k {
 	case SetRestricted:
 		return []ChainKind{ChainFilterPrerouting, ChainFilterOutputEarly}
+	case SetRestrictedNodePorts:
+		return []ChainKind{ChainFilterPrerouting, ChainFilterOutputEarly, ChainNodePortCheck}
 	case SetRefusals:
 		return []ChainKind{ChainFilterPrerouting, ChainFilterOutputEarly, ChainRetry}
 	}

@@ -119,14 +119,14 @@ func TestChainsThatReadASet(t *testing.T) {
 	rules, _ := load(12)
 	for _, tt := range []struct {
 		set  SetID
-		want ChainID
+		want []ChainID
 	}{
-		{SetID{Kind: SetAllowedSources, Slot: 32}, ChainID{Kind: ChainSourceCheck}},
-		{SetID{Kind: SetEndpointIPs}, ChainID{Kind: ChainFilterPrerouting}},
-		{SetID{Family: model.IPv6, Kind: SetEndpoints}, ChainID{Family: model.IPv6, Kind: ChainEndpoint}},
+		{SetID{Kind: SetAllowedSources, Slot: 32}, []ChainID{{Kind: ChainSourceCheck}, {Kind: ChainNodePortCheck}}},
+		{SetID{Kind: SetEndpointIPs}, []ChainID{{Kind: ChainFilterPrerouting}}},
+		{SetID{Family: model.IPv6, Kind: SetEndpoints}, []ChainID{{Family: model.IPv6, Kind: ChainEndpoint}}},
 	} {
-		if got := tt.set.readBy(rules.chains(), rules.cache); !slices.Equal(got, []ChainID{tt.want}) {
-			t.Errorf("%s is read by %v, want %s", tt.set.Name(), got, tt.want.Name())
+		if got := tt.set.readBy(rules.chains(), rules.cache); !slices.Equal(got, tt.want) {
+			t.Errorf("%s is read by %v, want %v", tt.set.Name(), got, tt.want)
 		}
 	}
 }

@@ -19,7 +19,9 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	mark := c.requestMasquerade()
 	switch id.Kind {
 	case ChainSourceCheck:
-		return sourceRules(id.Family, has)
+		return sourceRules(id.Family, has, in)
+	case ChainNodePortCheck:
+		return sourceRules(id.Family, has, inNodePorts)
 	case ChainCluster:
 		return append(c.markOthers(id, fam), balance)
 	case ChainMasquerade:
@@ -68,6 +70,9 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 	switch id.Kind {
 	case ChainFilterPrerouting, ChainFilterOutputEarly:
 		rules := append(c.exemptProbes(id), Rule{newConnection(), in(set(SetRestricted)), goTo(id.as(ChainSourceCheck))})
+		if ports := set(SetRestrictedNodePorts); has(ports) {
+			rules = append(rules, Rule{newConnection(), in(set(SetNodeIPs)), in(ports), goTo(id.as(ChainNodePortCheck))})
+		}
 		if c.DropInvalid && id.Kind == ChainFilterPrerouting {
 			rules = append(rules, Rule{invalid(), in(set(SetEndpointIPs)), protocolIs(model.TCP), drop()})
 		}

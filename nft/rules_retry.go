@@ -133,9 +133,18 @@ func originalIn(id SetID) Statement {
 // inNodePorts is [in] for a set that has node ports with address zero.
 func inNodePorts(id SetID) Statement {
 	s, fam := in(id), id.family()
-	addr := FieldOriginalDestination.text(fam)
-	s.Text = strings.Replace(s.Text, addr, addr+" & "+fam.zero().String(), 1)
-	s.Expressions = slices.Insert(s.Expressions, 1, any(maskTo(fam, regKey, 0)))
+	reg, at := uint32(regKey), 1 // and the number of the expression after the one that loads it
+	for _, f := range id.Layout().Key {
+		if f == FieldDestination || f == FieldOriginalDestination {
+			s.Text = strings.Replace(s.Text, f.text(fam), f.text(fam)+" & "+fam.zero().String(), 1)
+			s.Expressions = slices.Insert(s.Expressions, at, any(maskTo(fam, reg, 0)))
+			break
+		}
+		if at++; id.SourceBits() < fam.bits() {
+			at++
+		}
+		reg += f.Len(id.Family) / 4
+	}
 	return s
 }
 

@@ -58,10 +58,11 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 			Match: model.Match{Family: f, Protocol: model.TCP, Port: uint16(len(out) + 1)},
 			Kind:  model.KindNodePort, Policy: model.PolicyLocal, Pool: &p,
 		}
+		nodePort.Restricted, nodePort.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
+		nodePort.Denied = []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
 		outside := nodePort
 		outside.Kind, outside.Match = model.KindLoadBalancerIP, p.Key
 		outside.Match.Port++
-		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
 		out = append(out, inside, nodePort, outside)
 	}
 	// Maglev needs the same as source hash, in many more chains. Add a new scheduler here

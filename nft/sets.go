@@ -42,11 +42,13 @@ const (
 	SetUncounted                           // frontends whose connections are not counted for now
 	SetHeld                                // frontends whose connections were held lately
 	SetWaiting                             // the clients of these connections
+	SetRestrictedNodePorts                 // as SetRestricted
 	SetRefusals                            // frontends that retry; counts refusals of their endpoints
 	SetRetried                             // the same; counts those that were retried
 	SetRetrying                            // retries of connections
 	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
+	SetDeniedSources                       // who of these may not; the same
 	setKinds
 )
 
@@ -120,8 +122,10 @@ var setSchema = [setKinds]struct {
 	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
 	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: retryTime}},
 
-	SetRestricted:     {"restricted", Layout{Key: frontendKey}},
-	SetAllowedSources: {"allowed-sources", Layout{Key: clientAndFrontend}},
+	SetRestricted:          {"restricted", Layout{Key: frontendKey}},
+	SetRestrictedNodePorts: {"restricted-node-ports", Layout{Key: nodePortKey}},
+	SetAllowedSources:      {"allowed-sources", Layout{Key: clientAndFrontend}},
+	SetDeniedSources:       {"denied-sources", Layout{Key: clientAndFrontend}},
 }
 
 // A SetID refers to a set or map of the rule set.
@@ -129,7 +133,7 @@ type SetID struct {
 	Family model.Family
 	Kind   SetKind
 	Local  bool   // it has endpoints of this node only
-	Slot   uint16 // of SetEndpoints; of SetAllowedSources, the length of the prefixes
+	Slot   uint16 // of SetEndpoints; of sources, the length of the prefixes
 }
 
 // Layout returns the form of the set's elements.
@@ -139,12 +143,15 @@ func (id SetID) family() *family { return &families[id.Family] }
 
 // slotted reports whether there is one set of the kind for each slot.
 func (k SetKind) slotted() bool {
-	return k == SetEndpoints || k == SetAllowedSources
+	return k == SetEndpoints || k.hasSources()
 }
 
 // ofAddresses reports whether a set of the kind has one element for all frontends of an address.
 // These kinds follow each other, from SetClusterIPs on.
 func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetUnservedIPs }
+
+// hasSources reports whether the elements of a set of the kind are sources.
+func (k SetKind) hasSources() bool { return k == SetAllowedSources || k == SetDeniedSources }
 
 // hasEndpoints reports whether the elements of a set of the kind are the endpoints of pools,
 // or their numbers.
@@ -152,8 +159,8 @@ func (k SetKind) hasEndpoints() bool { return SetEndpoints <= k && k <= SetStick
 
 // exists reports whether there may be a set of that slot or length.
 func (id SetID) exists() bool {
-	if id.Kind == SetAllowedSources {
-		return !id.Local && id.Slot > 0 && int(id.Slot) <= id.family().bits()
+	if id.Kind.hasSources() {
+		return !id.Local && int(id.Slot) <= id.family().bits()
 	}
 	return id.Slot < MaxSlots
 }

@@ -206,7 +206,7 @@ func (s *desiredState) all() nft.Change {
 	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.serviceRanges, NodeAddrs: &s.nodeAddrs}
 }
 
-// openFamily returns a warning if a Service has load balancer addresses that anyone may
+// openFamily returns a warning if a Service has addresses or node ports that anyone may
 // use although it limits the clients of the other family's: an author who limits one
 // family may believe that both are limited.
 func openFamily(s *model.Service) error {
@@ -217,11 +217,17 @@ func openFamily(s *model.Service) error {
 		}
 		limited[model.FamilyOf(r.Addr())] = true
 	}
-	for _, ip := range s.LoadBalancerIPs {
+	addrs := s.LoadBalancerIPs
+	if s.RangesForAll {
+		addrs = slices.Concat(addrs, s.ExternalIPs)
+		if slices.ContainsFunc(s.Ports, func(p model.ServicePort) bool { return p.NodePort != 0 }) {
+			addrs = append(addrs, s.ClusterIPs...) // node ports have their families
+		}
+	}
+	for _, ip := range addrs {
 		if f := model.FamilyOf(ip); len(s.SourceRanges) > 0 && !limited[f] {
-			return fmt.Errorf(
-				"spec.loadBalancerSourceRanges has no range of family %s: anyone may use %s (no one with --strict-source-ranges)",
-				f, ip)
+			return fmt.Errorf("spec.loadBalancerSourceRanges has no range of family %s: anyone may use these addresses and "+
+				"node ports (no one with --strict-source-ranges)", f)
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ func TestOpenFamily(t *testing.T) {
 	for _, test := range []struct{ ranges, lb, want string }{
 		{"", both, ""},
 		{"203.0.113.0/24 2001:db8:1::/48", both, ""},
-		{"203.0.113.0/24 192.0.2.0/24", both, "family IPv6: anyone may use 2001:db8::2"},
-		{"2001:db8:1::/48", both, "family IPv4: anyone may use 198.51.100.2"},
+		{"203.0.113.0/24 192.0.2.0/24", both, "family IPv6: anyone may use"},
+		{"2001:db8:1::/48", both, "family IPv4: anyone may use"},
 		{"203.0.113.0/24", "198.51.100.2", ""},
 		{"203.0.113.0/24", "", ""},
 	} {
@@ -29,6 +29,16 @@ func TestOpenFamily(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%+v: got %v", test, err)
 		}
+	}
+	s := model.Service{
+		SourceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, RangesForAll: true,
+		ClusterIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1")}, Ports: []model.ServicePort{{Port: 80}},
+	}
+	if err := openFamily(&s); err != nil {
+		t.Errorf("without a node port: %v", err)
+	}
+	if s.Ports[0].NodePort = 30000; openFamily(&s) == nil {
+		t.Error("no warning about node ports")
 	}
 }
 

@@ -68,7 +68,12 @@ func TestCommandOutcomes(t *testing.T) {
 			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, web.Addr(f, model.KindExternalIP).String())
 		}
 	}}
-	r.serve(web, none, far, few, sticky, drained, zoned, younger).Ignore("another Service holds the address and port")
+	annotated := func(name string, n int, annotations map[string]string) daemon.Service {
+		return daemon.Service{Name: name, Number: n, Kinds: daemon.Kinds, Endpoints: r.servers, Edit: func(s *corev1.Service) { s.Annotations = annotations }}
+	}
+	denied := annotated("denied", 9, map[string]string{"kube-vmap.io/source-ranges": "all", "kube-vmap.io/denied-source-ranges": "198.18.0.192/26,2001:db8:c::/64"})
+	elsewhere := annotated("elsewhere", 10, map[string]string{"kube-vmap.io/nodes": "role=edge"})
+	r.serve(web, none, far, few, sticky, drained, zoned, younger, denied, elsewhere).Ignore("another Service holds the address and port")
 	for _, w := range transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
@@ -81,6 +86,14 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(1, []string{"rejected with", "no endpoint that is ready and not drained", "no endpoint in any EndpointSlice", "(spec.selector)"}, pod, at(none, model.KindClusterIP))
 			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "is on this node (spec.externalTrafficPolicy: Local)", "endpoints that serve are on other nodes"}, outside, at(far, model.KindExternalIP))
 			r.expect(1, []string{"dropped: the client is in none of the source ranges of the Service (spec.loadBalancerSourceRanges)", "only "}, outside, at(few, model.KindLoadBalancerIP))
+			for _, kind := range []model.Kind{model.KindNodePort, model.KindExternalIP} {
+				r.expect(1, []string{
+					"dropped: the client is in a denied source range of the Service (metadata.annotations[kube-vmap.io/denied-source-ranges])", "connections from ",
+				}, outside, at(denied, kind))
+			}
+			r.expect(0, []string{
+				"is not translated", "default/elsewhere has this address and port, but not on this node", "only other nodes serve", "(metadata.annotations[kube-vmap.io/nodes])",
+			}, outside, at(elsewhere, model.KindLoadBalancerIP))
 			r.expect(0, []string{"affinity does not know the client", "(spec.sessionAffinity: ClientIP)"}, pod, at(sticky, model.KindClusterIP))
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints"}, pod, "--to=svc/web:"+p.String()+"-0")
 			r.expect(0, []string{"1 of 2 endpoints has weight 0: " + r.servers[0].AddrPort(f, daemon.TargetPort).String()}, pod, at(drained, model.KindClusterIP))

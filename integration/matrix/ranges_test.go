@@ -208,3 +208,72 @@ func (k *connection) works(t *testing.T) {
 		t.Errorf("%s: %s, %v, want an answer by %s", k.cell, a, err, k.want.by[0])
 	}
 }
+
+// everywhere is [limited] with source ranges for all addresses, of pod-1, and some of them denied.
+func everywhere(n int, ranges []string, denied string) daemon.Service {
+	v := limited(n, "pod-1", ranges)
+	edit := v.Edit
+	v.Edit = func(o *corev1.Service) {
+		edit(o)
+		o.Annotations["kube-vmap.io/source-ranges"] = "all"
+		o.Annotations["kube-vmap.io/denied-source-ranges"] = denied
+	}
+	return v
+}
+
+func TestSourceRangesLimitAllAddressesButClusterIPs(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("kube-proxy does not have these annotations")
+	}
+	s := newScene(t)
+	allowed, blocked := s.outsideClients()
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	const ofBlocked = "192.0.2.200/32, 2001:db8:2::200/128"
+	var ofNode []string
+	for _, f := range model.Families {
+		ofNode = append(ofNode, netip.PrefixFrom(nodeAddr(f), nodeAddr(f).BitLen()).String())
+	}
+	deniedVIP := everywhere(5, nil, ofBlocked)
+	edit := deniedVIP.Edit
+	deniedVIP.Edit = func(o *corev1.Service) { edit(o); delete(o.Annotations, "kube-vmap.io/source-ranges") }
+	s.put(
+		everywhere(1, withNode, ""),
+		everywhere(2, ofNode, ""),
+		everywhere(3, nil, ofBlocked),
+		everywhere(4, []string{"192.0.2.0/24", "2001:db8:2::/64"}, ofBlocked),
+		deniedVIP,
+		everywhere(6, nil, "192.0.2.0/24"),
+		everywhere(7, nil, "0.0.0.0/0,::/0"),
+		everywhere(8, noIPv4, ""),
+	)
+	s.start(daemon.PodRanges, nodePortAddresses)
+	all, one := []*client{s.pod, s.node, s.nodeOther, allowed, blocked}, by(snat, "pod-1")
+	others, external := []kind{nodePort, nodePortToo, externalIP}, []kind{vip, nodePort, nodePortToo, externalIP}
+	check := func(name string, n int, kinds []kind, served, dropped []*client) {
+		t.Run(name, func(t *testing.T) {
+			s.check(t, append(asks(served, kinds, n, one), asks(dropped, kinds, n, isSilent)...))
+			s.check(t, asks([]*client{s.node, blocked}, []kind{clusterIP}, n, one))
+		})
+	}
+	check("ranges", 1, external, []*client{s.node, s.nodeOther, allowed}, []*client{s.pod, blocked})
+	check("the node's other address is an address of its node ports", 2, []kind{nodePort, nodePortToo}, []*client{s.node, s.nodeOther},
+		[]*client{s.pod, allowed, blocked})
+	check("and of nothing else", 2, []kind{vip, externalIP}, []*client{s.node}, []*client{s.pod, s.nodeOther, allowed, blocked})
+	check("denied", 3, external, []*client{s.pod, s.node, s.nodeOther, allowed}, []*client{blocked})
+	check("denied among allowed ones", 4, external, []*client{s.node, s.nodeOther, allowed}, []*client{s.pod, blocked})
+	check("denied at load balancer addresses", 5, []kind{vip}, []*client{s.pod, s.node, allowed}, []*client{blocked})
+	check("and not elsewhere", 5, others, all, nil)
+	t.Run("denied in one family", func(t *testing.T) {
+		outside := []*client{s.node, allowed, blocked}
+		s.check(t, overFamilies(asks(outside, external, 6, isSilent), asks(outside, external, 6, one)))
+		s.check(t, asks([]*client{s.pod}, external, 6, one))
+	})
+	check("all denied", 7, external, nil, all)
+	t.Run("ranges of one family", func(t *testing.T) {
+		s.check(t, overFamilies(asks(all, external, 8, isSilent), asks(all, external, 8, one)))
+	})
+	t.Run("the ranges end", func(t *testing.T) {
+		s.put(everywhere(1, nil, ""))
+		s.check(t, asks(all, external, 1, one))
+	})
+}

@@ -17,7 +17,7 @@ import (
 const crowd = 1000
 
 // fullServices makes a world of n Services as [services] does, each with a node
-// port, the address of a load balancer with source ranges, and an external IP,
+// port and the address of a load balancer, both with source ranges, and an external IP,
 // under Local policy and in turn with each way to choose an endpoint.
 func fullServices(n int) *world {
 	w := services(n)
@@ -35,10 +35,11 @@ func fullServices(n int) *world {
 				if kind != model.KindNodePort {
 					outside.Match.Addr, outside.Match.Port = address(externalRanges[kind-model.KindExternalIP][f], i), 80
 				}
-				if kind == model.KindLoadBalancerIP {
+				if kind != model.KindExternalIP {
 					a := address(sourceRanges[f], 4*i)
 					outside.Restricted = true
 					outside.Sources = []netip.Prefix{netip.PrefixFrom(a, a.BitLen()-2), netip.PrefixFrom(a.Next(), a.BitLen())}
+					outside.Denied = []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
 				}
 				service = append(service, outside)
 			}
@@ -57,7 +58,9 @@ func TestNoChainSetOrRulePerService(t *testing.T) {
 		for name, want := range map[string]int{
 			"services": 3 * crowd, "local-services": 2 * crowd, "node-ports": crowd, "local-node-ports": crowd,
 			"service-ips": 2 * crowd, "node-port-service-ips": crowd, "node-port-service-ports": crowd,
-			"restricted": crowd, "refusals": 4 * crowd, "retried": 4 * crowd, "allowed-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()-2): crowd, // one of two ranges contains the other
+			"restricted": crowd, "refusals": 4 * crowd, "retried": 4 * crowd, "restricted-node-ports": crowd,
+			"allowed-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()-2): 2 * crowd, // one of two ranges contains the other
+			"denied-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()):    2 * crowd,
 			"cluster-ips": crowd, "node-ips": 1, "endpoints-2": crowd, "local-endpoints-0": crowd,
 		} {
 			if n := len(sets[name].Elements); n != want {

@@ -62,8 +62,14 @@ func Service(f model.Family, i int) []model.Frontend {
 		if kind == model.KindNodePort {
 			outside.Match.Addr, outside.Match.Port = netip.Addr{}, uint16(30000+i)
 		}
-		if kind == model.KindLoadBalancerIP && i%4 == 1 {
+		if i%4 == 1 && (kind == model.KindLoadBalancerIP || i%8 == 1) {
 			outside.Restricted, outside.Sources = true, sources(f, i)
+		}
+		if i%8 == 1 {
+			outside.Denied = outside.Sources[:3]
+		}
+		if i%16 == 1 {
+			outside.Sources = []netip.Prefix{netip.PrefixFrom(outside.Sources[0].Addr(), 0).Masked()}
 		}
 		out = append(out, outside)
 	}

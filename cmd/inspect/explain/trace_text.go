@@ -173,7 +173,7 @@ func see(p *trace.Visit, chain string) string {
 }
 
 var stopTexts = map[nft.Meaning]string{
-	nft.MeansChecksSource: "    the Service has loadBalancerSourceRanges, and the client is not in them\n",
+	nft.MeansChecksSource: "    the Service has source ranges, which exclude the client\n",
 	nft.MeansRejects:      "    the Service has no endpoints that are ready, or no such port\n",
 	nft.MeansRetries:      "    the endpoint refuses the connection: the client is to send again\n",
 	nft.MeansHolds:        "    the Service has no endpoint that serves: the client is to send again until there is one\n",

@@ -266,6 +266,10 @@ func TestFindings(t *testing.T) {
 			func(w *world) { loadBalancer(w); w.service.SourceRanges = ranges("192.0.2.0/24", "2001:db8::/32") },
 			[]want{{notice, "SourceRanges", "spec.loadBalancerSourceRanges", "only 192.0.2.0/24, 2001:db8::/32 may connect to 10.97.0.1:80/"}},
 		},
+		"denied ranges": {
+			func(w *world) { loadBalancer(w); w.service.DeniedRanges = ranges("192.0.2.0/24", "2001:db8::/32") },
+			[]want{{notice, "SourceRanges", "metadata.annotations[kube-vmap.io/denied-source-ranges]", "connections from 192.0.2.0/24, 2001:db8::/32 to 10.97.0.1:80/"}},
+		},
 		"for other nodes": {
 			func(w *world) { loadBalancer(w); w.service.Nodes = model.NodeSelector{{Labels: "role=edge"}} },
 			[]want{{notice, "Elsewhere", "metadata.annotations[kube-vmap.io/nodes]", "only other nodes serve *:30002/sctp, 10.97.0.1:80/"}},
@@ -447,7 +451,7 @@ func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
 		"none here, for pods": {func(w *world) {
 			w.service.InternalPolicy, w.endpoints[0].Node = model.PolicyLocal, "worker-9"
 		}, "Drop", "NoneLocal", "Problem"},
-		"asleep": {func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil }, "Hold", "Held", "Notice"},
+		"asleep":          {func(w *world) { w.service.Hold, w.endpoints = time.Minute, nil }, "Hold", "Held", "Notice"},
 		"for other nodes": {func(w *world) { loadBalancer(w); w.service.Nodes = model.NodeSelector{{}} }, "Elsewhere", "Elsewhere", "Notice"},
 		"asleep, and a client waits": {func(w *world) {
 			w.service.Hold, w.endpoints = time.Minute, nil

@@ -56,11 +56,18 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	if f.Verdict == nodestatus.VerdictHold {
 		c.held(p, f)
 	}
-	if f.Restricted {
-		d := c.draft(notice, nodestatus.ReasonSourceRanges, nodestatus.FieldSourceRanges, p).frontend(p, f)
-		for _, r := range f.Sources[:min(len(f.Sources), maxListed)] {
+	ranges := func(field, kind string, list []string) {
+		d := c.draft(notice, nodestatus.ReasonSourceRanges, field, p).frontend(p, f)
+		d.Kind = kind
+		for _, r := range list[:min(len(list), maxListed)] {
 			d.Names = once(d.Names, r)
 		}
+	}
+	if f.Restricted && !f.AllowsAll() {
+		ranges(nodestatus.FieldSourceRanges, "", f.Sources)
+	}
+	if len(f.Denied) > 0 {
+		ranges(nodestatus.FieldDenied, nodestatus.KindDenied, f.Denied)
 	}
 	if f.Policy != "Local" || v.usable == v.local {
 		return

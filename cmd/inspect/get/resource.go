@@ -170,7 +170,7 @@ var resources = []resource{
 				if !i.f.Restricted {
 					return "<any>"
 				}
-				return strings.Join(i.f.Sources, ",")
+				return strings.TrimRight(strings.Join(i.f.Sources, ",")+",!"+strings.Join(i.f.Denied, ",!"), ",!")
 			}},
 		},
 		fields: portFields(

@@ -138,9 +138,11 @@ type Frontend struct {
 	// Masquerade is for which clients the source becomes the node's address: never,
 	// off-pod (all but pods) or always.
 	Masquerade string `json:"masquerade"`
-	// Restricted reports whether only clients in Sources, which may be empty, are let in.
+	// Restricted reports whether only clients in Sources, which may be empty, are let in, unless Denied
+	// has them, too.
 	Restricted bool     `json:"restricted,omitempty"`
 	Sources    []string `json:"sources,omitempty"`
+	Denied     []string `json:"denied,omitempty"`
 	Traffic
 }
 

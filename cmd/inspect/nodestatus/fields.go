@@ -27,6 +27,7 @@ const (
 	FieldServiceName = "metadata.labels[kubernetes.io/service-name] of an EndpointSlice"
 	FieldDeletion    = "metadata.deletionTimestamp of the pod"
 	FieldWeight      = "metadata.annotations[kube-vmap.io/weight] of the EndpointSlice"
+	FieldDenied      = "metadata.annotations[kube-vmap.io/denied-source-ranges]"
 	FieldNodes       = "metadata.annotations[kube-vmap.io/nodes]"
 	FieldHold        = "metadata.annotations[kube-vmap.io/hold]"
 	FieldSlowStart   = "metadata.annotations[kube-vmap.io/slow-start]"

@@ -171,6 +171,9 @@ var reasons = []reason{
 				s.pick("it", "them") + " to other " + others + s.named()
 		}),
 	row(ReasonSourceRanges, notice, "only some clients may connect", "", func(s *sentence) string {
+		if s.Kind == KindDenied {
+			return "connections from " + some(s.Names) + " to " + some(s.Frontends) + " are dropped"
+		}
 		who := "no client of " + strings.Join(s.Families, " and ")
 		if len(s.Names) > 0 {
 			who = "only " + some(s.Names)

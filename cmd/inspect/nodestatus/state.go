@@ -103,6 +103,11 @@ func (f *Frontend) At(protocol string) string {
 	return host + "/" + strings.ToLower(protocol)
 }
 
+// AllowsAll reports whether all clients are let in that are not denied.
+func (f *Frontend) AllowsAll() bool {
+	return len(f.Sources) == 1 && strings.HasSuffix(f.Sources[0], "/0")
+}
+
 // At returns the endpoint's address and port, or the address if it has no port.
 func (e *Endpoint) At() string {
 	if e.Port == 0 {

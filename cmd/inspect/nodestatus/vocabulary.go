@@ -74,6 +74,7 @@ const (
 	KindAvoided      = "Avoided"      // EndpointUnresponsive, and it gets no new connections
 	LastEndpoint     = "LastEndpoint" // it gets some, as the last one
 	MaxPercent       = "MaxPercent"   // it gets some, as no more may be avoided
+	KindDenied       = "Denied"       // SourceRanges, of those that may not
 	KindShare        = "CounterShare"
 	KindProbesWorked = "ProbesWorked" // EndpointPossiblyUnresponsive, and probes had replies before
 )

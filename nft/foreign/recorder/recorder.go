@@ -271,8 +271,10 @@ func (n *notes) reason(e *simulate.Event, c nft.ChainID) string {
 		return path.ReasonHeld
 	}
 	switch n.lastSet {
-	case nft.SetRestricted, nft.SetAllowedSources:
+	case nft.SetRestricted, nft.SetRestrictedNodePorts:
 		return path.ReasonSourceRanges
+	case nft.SetDeniedSources:
+		return path.ReasonDenied
 	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
 		if e.Kind == path.StepDrop {
 			return path.ReasonNoLocalEndpoint

@@ -19,7 +19,7 @@ import (
 var Keys = append([]string{
 	model.LabelServiceProxyName, LabelHeadless, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
 	annotationScheduler, annotationPassiveChecks, annotationHold, annotationRetryRefused,
-	annotationSlowStart, annotationNodes,
+	annotationSlowStart, annotationNodes, annotationRanges, annotationDenied,
 	annotationScaleToZero[0], annotationScaleToZero[1],
 	annotationPriority, corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints,
 }, weightAnnotations[:]...)
@@ -143,6 +143,23 @@ func parseRetryRefused(value string) (bool, error) {
 	return parseBool(value)
 }
 
+// annotationRanges says for which addresses source ranges count, annotationDenied has denied ones.
+const (
+	annotationRanges = "kube-vmap.io/source-ranges"
+	annotationDenied = "kube-vmap.io/denied-source-ranges"
+)
+
+var errRanges = errors.New(`must be "all", which is used instead`)
+
+// parseRanges returns whether source ranges count for all addresses but the ClusterIPs. An unknown
+// value means all, too: otherwise it could open some.
+func parseRanges(value string) (bool, error) {
+	if value != "" && value != "all" {
+		return true, errRanges
+	}
+	return value != "", nil
+}
+
 // annotationNodes is a label selector: which nodes serve a Service at all but its ClusterIPs.
 const annotationNodes = "kube-vmap.io/nodes"
 
@@ -168,14 +185,18 @@ func parseNodes(value string) (model.NodeSelector, error) {
 		for i, label := range names {
 			names[i] = r.Key() + "=" + label
 		}
-		switch r.Operator() {
-		case selection.Exists, selection.DoesNotExist:
+		if len(names) == 0 {
 			names = []string{r.Key()}
+		}
+		var term model.NodeTerm
+		switch r.Operator() {
 		case selection.GreaterThan, selection.LessThan:
 			return none, fmt.Errorf("%w: < and > are not supported", errNodes)
+		case selection.NotIn, selection.NotEquals, selection.DoesNotExist:
+			term.Not = true
 		}
-		not := r.Operator() == selection.NotIn || r.Operator() == selection.NotEquals || r.Operator() == selection.DoesNotExist
-		out = append(out, model.NodeTerm{Labels: model.NameSetOf(names...), Not: not})
+		term.Labels = model.NameSetOf(names...)
+		out = append(out, term)
 	}
 	return out, nil
 }

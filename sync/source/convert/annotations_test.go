@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,52 @@ func TestNodesOfService(t *testing.T) {
 		s.Nodes = test.want
 		check(t, value, s, got)
 		checkAnnotation(t, value, errs, name, test.err)
+	}
+}
+
+// TestSourceRangesOfService has what the annotations close: with a bad range all addresses that have
+// ranges.
+func TestSourceRangesOfService(t *testing.T) {
+	const all, denied = "kube-vmap.io/source-ranges", "kube-vmap.io/denied-source-ranges"
+	ranges := func(list ...string) (out []netip.Prefix) {
+		for _, r := range list {
+			out = append(out, netip.MustParsePrefix(r))
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		denied      []netip.Prefix
+		all, closed bool
+		err         string // the annotation
+		text        string
+	}{
+		"none":             {map[string]string{all: "", denied: ""}, nil, false, false, "", ""},
+		"all":              {map[string]string{all: "all"}, nil, true, false, "", ""},
+		"another word":     {map[string]string{all: "All"}, nil, true, false, all, "which is used instead"},
+		"denied":           {map[string]string{denied: "192.0.2.7/24, 2001:db8::/32"}, ranges("192.0.2.0/24", "2001:db8::/32"), false, false, "", ""},
+		"a bad one":        {map[string]string{denied: "192.0.2.0/24,x"}, nil, false, true, denied, "must be a valid CIDR"},
+		"a bad one of all": {map[string]string{all: "all", denied: "192.0.2.0/24, "}, nil, true, true, denied, "must be a valid CIDR"},
+	} {
+		got, errs := Service(service(func(s *corev1.Service) {
+			s.Annotations, s.Spec.LoadBalancerSourceRanges = test.annotations, []string{"203.0.113.0/24"}
+			s.Spec.Type, s.Spec.Ports[0].NodePort, s.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, 30000, []string{"198.51.100.1"}
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.2"}}
+		}))
+		want := wantService()
+		want.DeniedRanges, want.RangesForAll = test.denied, test.all
+		if !test.closed {
+			want.SourceRanges, want.LoadBalancerIPs = ranges("203.0.113.0/24"), addrs("198.51.100.2")
+		}
+		if !test.closed || !test.all {
+			want.Ports[0].NodePort, want.ExternalIPs = 30000, addrs("198.51.100.1")
+		}
+		check(t, name, want, got)
+		if len(errs) > 0 {
+			errs[0].Field, _, _ = strings.Cut(errs[0].Field, "][")
+			errs[0].Field = strings.TrimSuffix(errs[0].Field, "]") + "]"
+		}
+		checkAnnotation(t, name, errs, test.err, test.text)
 	}
 }
 

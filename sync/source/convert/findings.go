@@ -142,6 +142,7 @@ func annotation[T any](f *findings, all map[string]string, name string, parse fu
 var (
 	pathNamespace    = field.NewPath("metadata", "namespace")
 	pathName         = field.NewPath("metadata", "name")
+	pathAnnotations  = field.NewPath("metadata", "annotations")
 	pathServiceName  = field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName)
 	pathServicePorts = field.NewPath("spec", "ports")
 	pathClusterIP    = field.NewPath("spec", "clusterIP")

@@ -70,6 +70,13 @@ func TestServiceLimits(t *testing.T) {
 		"source ranges of each of ten addresses": {maxSourceRanges / 10, ranges, func(s *corev1.Service, n int) {
 			s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = many(n, rangeOf), many(10, ingressOf)
 		}},
+		"denied ranges at two node ports": {maxSourceRanges / 4, ranges, func(s *corev1.Service, n int) {
+			s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeNodePort, many(2, portOf)
+			for i := range s.Spec.Ports {
+				s.Spec.Ports[i].NodePort = int32(30000 + i)
+			}
+			s.Annotations = map[string]string{annotationRanges: "all", annotationDenied: strings.Join(many(n, rangeOf), ",")}
+		}},
 	} {
 		for _, n := range []int{test.most, test.most + 1} {
 			over := n > test.most

@@ -54,7 +54,7 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 		HintsField: hintsField(s),
 		Selects:    len(s.Spec.Selector) > 0,
 	}
-	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
+	f.loadBalancer(out, s)
 	f.scaleToZero(out, s.Annotations)
 	f.limitAddresses(out)
 	f.limitTables(out)
@@ -93,7 +93,7 @@ func (f *findings) checkServiceType(t corev1.ServiceType) {
 const (
 	maxFrontends    = 10_000 // ports times addresses
 	maxExternalIPs  = 2_000  // ports times external IPs
-	maxSourceRanges = 20_000 // ports times load balancer addresses times source ranges
+	maxSourceRanges = 20_000 // addresses and ports that have source ranges, times these
 )
 
 func tooMany(path *field.Path, n, limit int) *field.Error {
@@ -112,8 +112,8 @@ func (f *findings) limitAddresses(s *model.Service) {
 		s.ExternalIPs = nil
 	}
 	if f.skip(tooMany(pathIngress, ports*addrs, maxFrontends),
-		tooMany(pathSourceRanges, ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSourceRanges)) {
-		s.LoadBalancerIPs, s.SourceRanges = nil, nil
+		tooMany(pathSourceRanges, s.RangeCount(), maxSourceRanges)) {
+		dropRestricted(s)
 	}
 	f.invalidate(tooMany(pathServicePorts, ports*len(s.ClusterIPs), maxFrontends))
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -71,22 +72,45 @@ func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr
 	return list.addrs
 }
 
-// loadBalancer returns the source ranges and the addresses of the Service's load balancer. One bad
-// range drops all addresses: to ignore the range could open them to everyone.
-func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
-	path := pathSourceRanges
-	if f.skip(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSourceRanges)) {
-		return nil, nil
+// loadBalancer sets the source ranges and the addresses of the Service's load balancer. One bad
+// range drops all addresses that have ranges: to ignore it could open them to everyone.
+func (f *findings) loadBalancer(out *model.Service, s *corev1.Service) {
+	out.RangesForAll = annotation(f, s.Annotations, annotationRanges, parseRanges)
+	var ok, okDenied bool
+	out.SourceRanges, ok = f.ranges(pathSourceRanges, s.Spec.LoadBalancerSourceRanges)
+	denied := strings.FieldsFunc(s.Annotations[annotationDenied], func(r rune) bool { return r == ',' })
+	out.DeniedRanges, okDenied = f.ranges(pathAnnotations.Key(annotationDenied), denied)
+	if !ok || !okDenied {
+		dropRestricted(out)
+		return
 	}
-	var ranges []netip.Prefix
-	for i, value := range s.Spec.LoadBalancerSourceRanges {
+	out.LoadBalancerIPs = f.loadBalancerIPs(s, out.ClusterIPs)
+}
+
+// ranges returns source ranges, and whether all can be used.
+func (f *findings) ranges(path *field.Path, values []string) (out []netip.Prefix, ok bool) {
+	if f.skip(tooMany(path, len(values), maxSourceRanges)) {
+		return nil, false
+	}
+	for i, value := range values {
 		prefix, err := ParsePrefix(path.Index(i), value)
 		if f.skip(err) {
-			return nil, nil
+			return nil, false
 		}
-		ranges = append(ranges, prefix)
+		out = append(out, prefix)
 	}
-	return ranges, f.loadBalancerIPs(s, clusterIPs)
+	return out, true
+}
+
+// dropRestricted removes the addresses and node ports that have source ranges.
+func dropRestricted(s *model.Service) {
+	s.SourceRanges, s.DeniedRanges, s.LoadBalancerIPs = nil, nil, nil
+	if s.RangesForAll {
+		s.ExternalIPs = nil
+		for i := range s.Ports {
+			s.Ports[i].NodePort = 0
+		}
+	}
 }
 
 // loadBalancerIPs returns the load balancer's addresses in the mode VIP, whose packets arrive with

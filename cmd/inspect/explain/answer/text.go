@@ -222,6 +222,7 @@ var reasonTexts = map[string]string{
 	path.ReasonNoEndpoint:   "the Service has no endpoint that is ready and not drained",
 	path.ReasonHeld:         "the Service has no endpoint that serves, and holds connections until there is one",
 	path.ReasonSourceRanges: "the client is in none of the source ranges of the Service",
+	path.ReasonDenied:       "the client is in a denied source range of the Service",
 	path.ReasonNoPort:       "the address is a Service's, which has no such port",
 	path.ReasonTranslated: "another program has translated the destination to this ClusterIP, " +
 		"and the kernel translates a connection only once",
@@ -371,6 +372,8 @@ func becauseField(reason, kind string) string {
 	switch {
 	case reason == path.ReasonSourceRanges:
 		return nodestatus.FieldSourceRanges
+	case reason == path.ReasonDenied:
+		return nodestatus.FieldDenied
 	case reason != path.ReasonNoLocalEndpoint || kind == "":
 		return ""
 	case kind == model.KindClusterIP.String():

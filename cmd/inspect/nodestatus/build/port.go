@@ -36,7 +36,8 @@ func (b *portBuilder) port() nodestatus.Port {
 	out.Scheduler, out.AffinitySeconds = b.balancing()
 	out.RetryRefused = slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Pool.RetryRefused })
 	for i := range b.elsewhere {
-		if e := &b.elsewhere[i]; len(b.installed) > 0 && e.Service == b.installed[0].Service && e.Match.Family == b.key.family {
+		e := &b.elsewhere[i]
+		if key := (portKey{e.Match.Family, e.Service.Port, e.Match.Protocol}); key == b.key && len(b.installed) > 0 {
 			out.Frontends = append(out.Frontends, b.frontend(&nft.InstalledFrontend{Frontend: e}))
 		}
 	}
@@ -100,10 +101,7 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	if s.Match.Addr.IsValid() {
 		out.Address = s.Match.Addr.String()
 	}
-	for _, p := range s.Sources {
-		out.Sources = append(out.Sources, p.String())
-	}
-	slices.Sort(out.Sources)
+	out.Sources, out.Denied = prefixes(s.Sources), prefixes(s.Denied)
 	if b.snapshot != nil {
 		return out
 	}
@@ -116,6 +114,14 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) nodestatus.Frontend {
 	if !s.Served() {
 		out.Masquerade = ""
 	}
+	return out
+}
+
+func prefixes(list []netip.Prefix) (out []string) {
+	for _, p := range list {
+		out = append(out, p.String())
+	}
+	slices.Sort(out)
 	return out
 }
 

@@ -98,7 +98,7 @@ export class ServiceView {
     }
     const rows = [...all].map(([key, { f, p, nodes }]) => [
       f.address ? h("a", { class: "mono", href: `#/path?to=${part(key)}`, title: "Follow a packet to it" }, key) : h("span", { class: "mono" }, key), f.kind, p.name || "–", f.policy, Object.hasOwn(masquerades, f.masquerade) ? masquerades[f.masquerade] : f.masquerade,
-      !f.restricted ? "any" : (f.sources ?? []).join(", ") || "none", h("span", { class: "on-nodes" }, [...nodes].map(([verdict, names]) => onNodes(verdict, names, known.length))),
+      !f.restricted ? "any" : [...(f.sources ?? []), ...(f.denied ?? []).map((d) => `not ${d}`)].join(", ") || "none", h("span", { class: "on-nodes" }, [...nodes].map(([verdict, names]) => onNodes(verdict, names, known.length))),
     ]);
     table(this.frontends, "Frontends", ["Address", "Kind", "Port", "Policy", "Masquerade", "Sources", "On the nodes"], rows);
   }

@@ -20,6 +20,7 @@ const (
 	ReasonNoEndpoint      = "NoEndpoint"      // none may serve the packet
 	ReasonHeld            = "Held"            // the same, and the client is to try again
 	ReasonSourceRanges    = "SourceRanges"    // they do not have the client
+	ReasonDenied          = "Denied"          // a denied source range has the client
 	ReasonNoPort          = "NoPort"          // the Service does not have it
 	ReasonTranslated      = "Translated"      // another program did that, to a ClusterIP
 	ReasonNoService       = "NoService"       // none has the address, which is one of a ClusterIP

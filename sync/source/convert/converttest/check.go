@@ -31,6 +31,7 @@ func CheckService(t *testing.T, s model.Service) {
 		}
 	}
 	CheckPrefixes(t, s.SourceRanges)
+	CheckPrefixes(t, s.DeniedRanges)
 	if s.Affinity < 0 || s.Affinity > 24*time.Hour || s.Affinity%time.Second != 0 {
 		t.Errorf("affinity %v", s.Affinity)
 	}

@@ -151,8 +151,14 @@ func (d *Draw) Service() *corev1.Service {
 		s.Annotations = map[string]string{d.text(corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints): d.text("Auto", "auto")}
 		s.Spec.TrafficDistribution = maybe(d, corev1.ServiceTrafficDistributionPreferClose)
 	}
+	if d.Odd(3) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/source-ranges", d.text("all", "", "some"))
+		denied := strings.Join(d.list(3, drawnRanges...), ",")
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/denied-source-ranges", denied)
+	}
 	if d.Odd(6) {
-		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/nodes", d.text("role=edge", "!role", "role notin (edge)", "role in", ""))
+		selector := d.text("role=edge", "!role", "role notin (edge)", "role in", "")
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/nodes", selector)
 	}
 	return s
 }
