@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
@@ -12,11 +11,6 @@ import (
 	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
-
-func getCommand(f *cluster.Flags) *cobra.Command {
-	n := f.Nodes("by default one that answers")
-	return get.NewCommand(n, "kubectl vmap", labels(f))
-}
 
 // labels returns the function that returns which Services have the labels of a selector, as the API
 // server knows them.
@@ -26,23 +20,19 @@ func labels(f *cluster.Flags) get.Labels {
 		if err != nil {
 			return nil, err
 		}
-		return hasLabels(ctx, c, selector)
+		api, err := metadata.NewForConfig(c.REST())
+		if err != nil {
+			return nil, fmt.Errorf("configure the client: %w", err)
+		}
+		services := api.Resource(corev1.SchemeGroupVersion.WithResource("services"))
+		list, err := services.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return nil, fmt.Errorf("list services with the labels %s: %w", selector, err)
+		}
+		has := map[[2]string]bool{}
+		for i := range list.Items {
+			has[[2]string{list.Items[i].Namespace, list.Items[i].Name}] = true
+		}
+		return func(namespace, name string) bool { return has[[2]string{namespace, name}] }, nil
 	}
-}
-
-func hasLabels(ctx context.Context, c *cluster.Cluster, selector string) (func(namespace, name string) bool, error) {
-	api, err := metadata.NewForConfig(c.REST())
-	if err != nil {
-		return nil, fmt.Errorf("configure the client: %w", err)
-	}
-	services := api.Resource(corev1.SchemeGroupVersion.WithResource("services"))
-	list, err := services.List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("list services with the labels %s: %w", selector, err)
-	}
-	has := map[[2]string]bool{}
-	for i := range list.Items {
-		has[[2]string{list.Items[i].Namespace, list.Items[i].Name}] = true
-	}
-	return func(namespace, name string) bool { return has[[2]string{namespace, name}] }, nil
 }

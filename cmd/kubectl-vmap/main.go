@@ -21,6 +21,7 @@ import (
 
 	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/explain"
@@ -89,7 +90,7 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 		explain.NewCommand(flags),
 		statusCommand(flags),
 		problemsCommand(flags),
-		getCommand(flags),
+		get.NewCommand(flags.Nodes("by default one that answers"), "kubectl vmap", labels(flags)),
 		top.NewCommand(flags.Nodes("all if there is none"), "kubectl vmap", topInterval),
 		diffCommand(flags),
 		bundleCommand(flags),

@@ -75,7 +75,7 @@ func readVersions(ctx context.Context, config *rest.Config) (objectVersions, err
 		err := list.EachListItem(ctx, f.options(), func(o runtime.Object) error {
 			m, err := meta.Accessor(o)
 			if err == nil {
-				_, err = compare(m.GetResourceVersion(), m.GetResourceVersion())
+				_, err = resourceversion.CompareResourceVersion(m.GetResourceVersion(), m.GetResourceVersion())
 			}
 			if err == nil {
 				out[f.kind] = append(out[f.kind], m.GetResourceVersion())
@@ -94,11 +94,8 @@ func readVersions(ctx context.Context, config *rest.Config) (objectVersions, err
 	return out, nil
 }
 
-// compare compares resource versions of the same resource.
-func compare(a, b string) (int, error) { return resourceversion.CompareResourceVersion(a, b) }
-
 // mustCompare compares resource versions that are comparable.
-func mustCompare(a, b string) int { n, _ := compare(a, b); return n }
+func mustCompare(a, b string) int { n, _ := resourceversion.CompareResourceVersion(a, b); return n }
 
 // lag returns how far a node is behind the objects; nil if it does not follow the API server. An
 // object that the node has not listed yet is newer than anything.
@@ -112,7 +109,7 @@ func (o objectVersions) lag(h *nodestatus.Health) (*status.Lag, error) {
 		if newer[f.kind] = len(o[f.kind]); seen == "" {
 			continue
 		}
-		if _, err := compare(seen, seen); err != nil {
+		if _, err := resourceversion.CompareResourceVersion(seen, seen); err != nil {
 			return nil, err
 		}
 		older, found := slices.BinarySearchFunc(o[f.kind], seen, mustCompare)

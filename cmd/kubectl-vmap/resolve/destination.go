@@ -139,12 +139,9 @@ func (d Destination) addresses(f model.Family, outside bool, entry Object) (out 
 	for _, ip := range d.Service.Spec.ExternalIPs {
 		add(ip)
 	}
-	if a, ok := entry.Addr(f); ok && d.hasNodePort() {
+	hasNodePort := slices.ContainsFunc(d.Ports, func(p Port) bool { return p.nodePort != 0 })
+	if a, ok := entry.Addr(f); ok && hasNodePort {
 		out = append(out, address{addr: a, node: true})
 	}
 	return out
-}
-
-func (d Destination) hasNodePort() bool {
-	return slices.ContainsFunc(d.Ports, func(p Port) bool { return p.nodePort != 0 })
 }

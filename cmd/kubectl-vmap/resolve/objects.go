@@ -51,11 +51,6 @@ func podRangeOf(n *corev1.Node, a netip.Addr) bool {
 	})
 }
 
-func (r *Resolver) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	p, err := r.API.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	return p, explainError(KindPod, namespace, name, err)
-}
-
 // podObject returns the object of a pod; the error states why it has no address.
 func podObject(p *corev1.Pod) (Object, error) {
 	o := Object{Kind: KindPod, Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Addresses: podAddresses(p)}
@@ -78,10 +73,6 @@ func podObject(p *corev1.Pod) (Object, error) {
 
 func isCompleted(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
-func isReady(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && condition(p, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // conditionText returns why a condition is not true; empty if that is not known.
@@ -143,7 +134,9 @@ func (r *Resolver) podOf(ctx context.Context, ref reference.Reference) (*corev1.
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	best, note := pods[0], ", none of which is ready"
-	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return isReady(&p) }); i >= 0 {
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp == nil && condition(&p, corev1.PodReady).Status == corev1.ConditionTrue
+	}); i >= 0 {
 		best, note = pods[i], ""
 	}
 	return &best, fmt.Sprintf("pod %s is one of %d of %s %s/%s%s", best.Name, len(pods), ref.Kind, ref.Namespace,

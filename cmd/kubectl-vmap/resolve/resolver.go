@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"kube-vmap/cmd/inspect/explain/reference"
@@ -115,8 +116,8 @@ func (r *Resolver) object(ctx context.Context, ref reference.Reference) (Object,
 		o, err := r.At(ctx, ref.Address)
 		return o, nil, err
 	case KindPod:
-		p, err := r.pod(ctx, ref.Namespace, ref.Name)
-		if err != nil {
+		p, err := r.API.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err := explainError(KindPod, ref.Namespace, ref.Name, err); err != nil {
 			return Object{}, nil, err
 		}
 		o, err := podObject(p)
