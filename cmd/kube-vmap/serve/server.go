@@ -61,14 +61,13 @@ type Config struct {
 type Server struct {
 	Config
 	listen func(ctx context.Context, network, address string) (net.Listener, error)
-	ready  chan struct{}
 	logged string // the last error; empty after a success
 }
 
 // New returns a server, which listens in Run.
 func New(c Config) *Server {
 	c.Network, c.MaxConnections = cmp.Or(c.Network, "tcp"), cmp.Or(c.MaxConnections, maxConnections)
-	s := &Server{Config: c, listen: (&net.ListenConfig{}).Listen, ready: make(chan struct{})}
+	s := &Server{Config: c, listen: (&net.ListenConfig{}).Listen}
 	if c.Network == "unix" {
 		s.listen = listenUnix
 	}
@@ -77,9 +76,6 @@ func New(c Config) *Server {
 
 // String returns the server's name and address.
 func (s *Server) String() string { return s.Name + " server on " + s.Address }
-
-// Ready is closed when the server listens for the first time; never without an address.
-func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx ends, which is no error. After an error it retries every 5 s, and
 // logs the error when it changes; with HardFail it returns the error.
@@ -119,7 +115,8 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return unlessDone(ctx, err)
 	}
-	s.listening(listener.Addr())
+	s.logged = ""
+	s.Log.Info("serving", "server", s.Name, "address", listener.Addr().String())
 	server := s.httpServer()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(s.limitConnections(listener)) }()
@@ -149,16 +146,6 @@ func unlessDone(ctx context.Context, err error) error {
 		return err
 	}
 	return nil
-}
-
-func (s *Server) listening(addr net.Addr) {
-	s.logged = ""
-	s.Log.Info("serving", "server", s.Name, "address", addr.String())
-	select {
-	case <-s.ready:
-	default:
-		close(s.ready)
-	}
 }
 
 func (s *Server) httpServer() *http.Server {

@@ -45,17 +45,17 @@ func run(t *testing.T, s *Server) (stop func() error) {
 // bound waits until the server listens and returns its address.
 func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	t.Helper()
-	listen := s.listen
+	listen, bound := s.listen, make(chan string, 1)
 	s.listen = func(ctx context.Context, network, address string) (net.Listener, error) {
 		l, err := listen(ctx, network, address)
 		if err == nil {
-			addr = l.Addr().String()
+			bound <- l.Addr().String()
 		}
 		return l, err
 	}
 	stop = run(t, s)
 	select {
-	case <-s.Ready():
+	case addr = <-bound:
 	case <-time.After(10 * time.Second):
 		t.Fatalf("%s does not listen", s)
 	}
@@ -176,14 +176,8 @@ func TestServerRetriesUntilItCanListen(t *testing.T) {
 			if e := strings.Count(text.String(), "level=ERROR"); n.tried() != tries || e != errs {
 				t.Errorf("%s, it tried %d times and logged %d errors, want %d and %d:\n%s", when, n.tried(), e, tries, errs, text)
 			}
-			isReady := false
-			select {
-			case <-s.Ready():
-				isReady = true
-			default:
-			}
-			if isReady != ready {
-				t.Errorf("%s, it is ready: %t", when, isReady)
+			if serves := strings.Contains(text.String(), "msg=serving"); serves != ready {
+				t.Errorf("%s, it serves: %t", when, serves)
 			}
 		}
 		expect("at the start", 1, 1, false)

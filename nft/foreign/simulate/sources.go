@@ -305,11 +305,6 @@ type Packet struct {
 // Family returns the family of the packet's addresses.
 func (p Packet) Family() model.Family { return model.FamilyOf(p.To.Addr()) }
 
-// Match returns the part of the packet that matches a frontend.
-func (p Packet) Match() model.Match {
-	return model.Match{Family: p.Family(), Addr: p.To.Addr(), Protocol: p.Protocol, Port: p.To.Port()}
-}
-
 // Source returns the source address, with the port if that is known: "10.244.1.7:40000".
 func (p Packet) Source() string {
 	if p.FromPort == 0 {
