@@ -13,7 +13,7 @@
 // servers of all ports. kubectl proxy has no token, so anyone on the machine can use it.
 //
 // It is read-only. Other web sites cannot read it through the browser: they do not know the
-// token, the Host header must be ours (hosts.go), and requests of other origins are refused.
+// token, the Host header must be ours (headers.go), and requests of other origins are refused.
 // Pages are HTML, CSS and JavaScript modules, served as they are, without a build step; they
 // load nothing from other hosts. Values are inserted as text and attributes only, which the
 // browser enforces (Trusted Types).
@@ -34,6 +34,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -209,4 +211,27 @@ func (s *server) path(r *http.Request) (any, error) {
 		return nil, failure{http.StatusUnprocessableEntity, err}
 	}
 	return answer, nil
+}
+
+// mediaTypes are fixed, since package mime depends on the machine's files.
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// files serves the page's files. Browsers do not keep them, so after an update no old part is
+// combined with a new one.
+func files() http.Handler {
+	texts, err := fs.Sub(static, "static")
+	for extension, mediaType := range mediaTypes {
+		if err == nil {
+			err = mime.AddExtensionType(extension, mediaType)
+		}
+	}
+	if err != nil {
+		panic("page: " + err.Error()) // known at build time
+	}
+	return http.FileServerFS(texts)
 }
