@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,30 +68,23 @@ func (o Options) Packet() (p simulate.Packet, err error) {
 }
 
 func (o Options) parseFrom() (reference.Reference, error) {
-	ref, err := reference.Parse(o.From, o.Namespace)
-	if err == nil && ref.Kind != reference.KindAddress {
-		err = unknownName(o.From)
-	}
-	if err != nil {
-		return ref, fmt.Errorf("--from: %w", err)
-	}
-	return ref, nil
+	return o.parse("--from", o.From, reference.KindAddress)
 }
 
 func (o Options) parseTo() (reference.Reference, error) {
-	ref, err := reference.Parse(o.To, o.Namespace)
-	if err == nil && ref.Kind != reference.KindAddress && ref.Kind != reference.KindService {
-		err = unknownName(o.To)
-	}
-	if err != nil {
-		return ref, fmt.Errorf("--to: %w", err)
-	}
-	return ref, nil
+	return o.parse("--to", o.To, reference.KindAddress, reference.KindService)
 }
 
-func unknownName(text string) error {
-	return fmt.Errorf("%q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
-		"knows pods and nodes, too", text)
+func (o Options) parse(flag, text string, known ...reference.Kind) (reference.Reference, error) {
+	ref, err := reference.Parse(text, o.Namespace)
+	if err == nil && !slices.Contains(known, ref.Kind) {
+		err = fmt.Errorf("%q: a node knows the names of Services only, as the destination; kubectl vmap explain "+
+			"knows pods and nodes, too", text)
+	}
+	if err != nil {
+		return ref, fmt.Errorf("%s: %w", flag, err)
+	}
+	return ref, nil
 }
 
 // check returns an error about values that are not accepted.

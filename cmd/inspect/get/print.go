@@ -79,10 +79,8 @@ func (p *printer) Query() nodestatus.Query {
 	return q
 }
 
-func (p *printer) isTable() bool { return p.Output == "" || p.Output == "wide" }
-
 // isText reports whether lines are printed, for which there is nothing to print without rows.
-func (p *printer) isText() bool { return p.isTable() || p.Output == "name" }
+func (p *printer) isText() bool { return !output.IsObject(p.Output) }
 
 func (p *printer) say(line string) {
 	if line != "" {

@@ -100,18 +100,18 @@ func Clean(s string) string {
 // CleanText returns a text of several lines for a terminal: control characters, with which a node
 // or an object could write anything there, are replaced by ?, and so are the ones that reverse the
 // order of others, and separators of lines and paragraphs.
-func CleanText(text string) string { return strings.Map(cleanRune, text) }
+func CleanText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
+			return '?'
+		}
+		return r
+	}, text)
+}
 
 // CleanLine is [CleanText] in one line: with a line break, a node could add a row to a table.
 func CleanLine(text string) string {
 	return CleanText(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
-}
-
-func cleanRune(r rune) rune {
-	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-		return '?'
-	}
-	return r
 }
 
 // Widths of columns, as kubectl has them.

@@ -43,7 +43,10 @@ func (a *Answer) addHints(d *nodestatus.Document) {
 		h.add("%s may connect (%s)", who, nodestatus.FieldSourceRanges)
 		h.problems(service.Problems)
 	default:
-		h.ofPort(service, port, frontend)
+		h.connections(service, port)
+		h.findings(service, port, frontend)
+		h.problems(service.Problems)
+		h.problems(service.Contested)
 	}
 	h.fastPath()
 }
@@ -128,13 +131,6 @@ func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.F
 		}
 	}
 	return s, p, f
-}
-
-func (h *hinter) ofPort(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
-	h.connections(s, port)
-	h.findings(s, port, f)
-	h.problems(s.Problems)
-	h.problems(s.Contested)
 }
 
 // connections adds to open connections why no new one would go to their endpoint.

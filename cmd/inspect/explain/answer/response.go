@@ -123,12 +123,6 @@ func (a *Answer) Count() (r Responses) {
 	return r
 }
 
-func (a *Answer) responses(b *strings.Builder) {
-	if r := a.Count(); r.All > 0 {
-		fmt.Fprintf(b, "  Observed: %s%s\n", r.Text(), ProbeHint(r, a.Protocol))
-	}
-}
-
 // ProbeHint returns how to find out more; empty if that is not possible.
 func ProbeHint(r Responses, protocol string) string {
 	if r.Unknown() == 0 || !strings.EqualFold(protocol, "tcp") {

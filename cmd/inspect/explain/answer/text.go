@@ -26,7 +26,9 @@ func (a *Answer) Text() string {
 	b.WriteString(result)
 	a.results(&b, a.Outcomes, a.Unseen)
 	replies(&b, a, a.Outcomes)
-	a.responses(&b)
+	if r := a.Count(); r.All > 0 {
+		fmt.Fprintf(&b, "  Observed: %s%s\n", r.Text(), ProbeHint(r, a.Protocol))
+	}
 	a.connections(&b)
 	List(&b, "The tables are not as kube-vmap writes them:", a.Faults)
 	List(&b, "Not certain:", a.Doubts)
@@ -301,22 +303,6 @@ func (a *Answer) otherConnections(b *strings.Builder) {
 	}
 }
 
-func (c *Connection) line() string {
-	text := fmt.Sprintf("from port %d to %s, which sees %s; ", c.FromPort, c.Endpoint, c.Sees)
-	if c.FastPath {
-		text += "on the fast path: its packets pass no rules, except fragments and those that end it"
-	} else {
-		text += fmt.Sprintf("expires in %s without traffic", seconds(c.ExpiresSeconds))
-	}
-	if c.State != "" {
-		text += ", " + c.State
-	}
-	if c.Since != nil {
-		text += ", since " + c.Since.Format(time.DateTime)
-	}
-	return text
-}
-
 func seconds(n int) string { return (time.Duration(n) * time.Second).String() }
 
 // List prints a title and indented lines; nothing without lines.
@@ -355,13 +341,23 @@ func (e *Elsewhere) text(b *strings.Builder, a *Answer) {
 }
 
 func (c *Connection) text(b *strings.Builder) {
-	fmt.Fprintf(b, "  %s\n", c.line())
-	if !c.Stale {
-		return
+	fmt.Fprintf(b, "  from port %d to %s, which sees %s; ", c.FromPort, c.Endpoint, c.Sees)
+	if c.FastPath {
+		b.WriteString("on the fast path: its packets pass no rules, except fragments and those that end it")
+	} else {
+		fmt.Fprintf(b, "expires in %s without traffic", seconds(c.ExpiresSeconds))
 	}
-	b.WriteString("    no new connection would go there")
-	if c.Because != "" {
-		b.WriteString(": " + c.Because + inParentheses(c.Field))
+	if c.State != "" {
+		b.WriteString(", " + c.State)
+	}
+	if c.Since != nil {
+		b.WriteString(", since " + c.Since.Format(time.DateTime))
+	}
+	if c.Stale {
+		b.WriteString("\n    no new connection would go there")
+		if c.Because != "" {
+			b.WriteString(": " + c.Because + inParentheses(c.Field))
+		}
 	}
 	b.WriteString("\n")
 }
