@@ -66,19 +66,6 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 
 const sectionKey = "section"
 
-// Usages returns the help for all flags in titled sections, wrapped at cols columns (0
-// does not wrap).
-func (f *Flags) Usages(cols int) string {
-	var b strings.Builder
-	for i, s := range f.sections {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(s.title + ":\n" + s.FlagUsagesWrapped(cols))
-	}
-	return b.String()
-}
-
 func (f *Flags) section(title string) flagSection {
 	s := newFlagSection(title)
 	f.sections = append(f.sections, s)
@@ -142,7 +129,10 @@ func (f *Flags) usage(c *cobra.Command) string {
 	if own.HasFlags() {
 		fmt.Fprintf(&text, "\nOf this command:\n%s", own.FlagUsagesWrapped(helpColumns))
 	}
-	return text.String() + "\n" + f.Usages(helpColumns)
+	for _, s := range f.sections {
+		fmt.Fprintf(&text, "\n%s:\n%s", s.title, s.FlagUsagesWrapped(helpColumns))
+	}
+	return text.String()
 }
 
 type flagSection struct {
