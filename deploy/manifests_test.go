@@ -281,7 +281,6 @@ func read(t *testing.T, file string) []byte {
 	return text
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// pages returns the files of the tree by patterns.
 func pages(t *testing.T, patterns ...string) (all []string) {
 	t.Helper()
 	for _, pattern := range patterns {

@@ -28,7 +28,6 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 }
 
-// eachTest calls fn with each test of the tree.
 func eachTest(t *testing.T, fn func(f source, name string)) {
 	t.Helper()
 	for _, f := range sources(t) {
@@ -48,7 +47,6 @@ func testsByFolder(t *testing.T) map[string]bool {
 	return names
 }
 
-// checkNames returns the tests that a document names, all of which must exist.
 func checkNames(t *testing.T, document, pattern string, existing map[string]bool) map[string]bool {
 	t.Helper()
 	named := map[string]bool{}

@@ -27,7 +27,6 @@ func TestQueuesAreDocumented(t *testing.T) {
 	}
 }
 
-// hasQueue reports whether a file has a queue.
 func hasQueue(file *ast.File) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

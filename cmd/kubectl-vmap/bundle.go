@@ -59,7 +59,6 @@ if there are some, or if the archive cannot be written.`,
 // partTimeout is the limit of cmd/inspect/bundle for one part; meanwhile a node writes nothing.
 const partTimeout = time.Minute
 
-// A bundle is an archive that is written.
 type bundle struct {
 	*cluster.Cluster
 	*archive.Writer

@@ -84,7 +84,6 @@ func (c completer) namespaces(cmd *cobra.Command, _ []string, typed string) ([]s
 	return matching(c.list(cmd.Context(), resource, ""), "", typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// contexts completes the contexts of the kubeconfig.
 func (c completer) contexts(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	config, _ := c.flags.RawConfig() // has none if it cannot be read
 	return matching(slices.Sorted(maps.Keys(config.Contexts)), "", typed), cobra.ShellCompDirectiveNoFileComp

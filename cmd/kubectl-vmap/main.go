@@ -55,7 +55,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exit.Code(err)
 }
 
-// rootCommand returns the command with its subcommands.
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	flags := cluster.NewFlags()
 	root := &cobra.Command{

@@ -337,7 +337,6 @@ func TestHelpOfCommandsLeavesOutFlagsOfKubectl(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

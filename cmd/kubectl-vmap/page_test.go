@@ -16,7 +16,6 @@ import (
 	"kube-vmap/cmd/kubectl-vmap/nodestest"
 )
 
-// noNodes is a source without nodes.
 type noNodes struct{ live.Source }
 
 func TestServeListensOnLoopbackWithANewToken(t *testing.T) {

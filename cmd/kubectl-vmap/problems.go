@@ -84,7 +84,6 @@ func (n namer) add(ctx context.Context, list []findings.Merged) error {
 	return g.Wait()
 }
 
-// addTo adds to the findings about one Service.
 func (n namer) addTo(ctx context.Context, namespace, name string, list []*findings.Merged) error {
 	if slices.ContainsFunc(list, func(m *findings.Merged) bool { return len(m.Endpoints) > 0 }) {
 		names, err := n.endpoints(ctx, namespace, name)

@@ -32,7 +32,6 @@ type node struct {
 	code int
 }
 
-// finds returns a node with findings.
 func finds(list ...findings.Finding) *node {
 	l := findings.List{Schema: findings.Schema, Services: 7, Findings: list, NotObserved: []string{"resets"}}
 	n := &node{list: l}

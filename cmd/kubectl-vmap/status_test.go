@@ -87,7 +87,6 @@ func servePage(t *testing.T, kind string, versions []int) http.HandlerFunc {
 	}
 }
 
-// answer returns a program that prints a document.
 func answer(documents ...*nodestatus.Document) nodestest.Program {
 	asked := 0
 	return func(_ *http.Request, args []string, stdout, _ io.Writer) int {

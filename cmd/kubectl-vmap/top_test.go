@@ -27,7 +27,6 @@ func refuses(_ *http.Request, _ []string, _, stderr io.Writer) int {
 	return 1
 }
 
-// runTop runs the command with the nodes.
 func runTop(t *testing.T, programs map[string]nodestest.Program, args ...string) (out string, err error) {
 	t.Helper()
 	out, stderr, code := vmap(t, nodestest.New(t, programs), append([]string{"top"}, args...)...)

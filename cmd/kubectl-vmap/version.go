@@ -33,7 +33,6 @@ The exit code is 1 if a node did not answer.`,
 	return cmd
 }
 
-// printVersions prints the versions of the nodes.
 func printVersions(cmd *cobra.Command, r *cluster.Nodes) error {
 	list, err := r.Find(cmd.Context())
 	if err != nil {

@@ -174,7 +174,6 @@ func names(kind string, all ...string) map[string][]trace {
 	return left
 }
 
-// example returns a node that has only this sign.
 func (s sign) example() *Node {
 	kind, name := s.split()
 	name = strings.ReplaceAll(name, "*", "1")
@@ -202,7 +201,6 @@ func (s sign) example() *Node {
 	return n
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -145,7 +145,6 @@ func compare(t *testing.T, what string, got, want map[string]map[string]any) {
 	}
 }
 
-// defaults returns values.yaml.
 func defaults(t *testing.T) (values map[string]any) {
 	t.Helper()
 	must(t, yaml.Unmarshal(read(t, "values.yaml"), &values))

@@ -93,7 +93,6 @@ func checkChart(t *testing.T, chart map[string]string) {
 	}
 }
 
-// unpack returns the files of an archive.
 func unpack(t *testing.T, path string) map[string]string {
 	t.Helper()
 	zip, err := gzip.NewReader(strings.NewReader(read(t, path)))

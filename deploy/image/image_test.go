@@ -292,7 +292,6 @@ func read(t *testing.T, path ...string) string {
 	return string(content)
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

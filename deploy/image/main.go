@@ -44,7 +44,6 @@ func main() {
 	}
 }
 
-// A release has the metadata of an image.
 type release struct {
 	program, description, user   string
 	name, tag, version, revision string
@@ -93,7 +92,6 @@ func (r release) write(out string, layers []string) error {
 	return report(tags[0].String(), all)
 }
 
-// newImage returns an image with one layer.
 func (r release) newImage(path string, platform *v1.Platform) (v1.Image, error) {
 	layer, err := tarball.LayerFromFile(path, tarball.WithMediaType(types.OCILayer),
 		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)

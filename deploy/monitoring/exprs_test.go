@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A ruleFile is a file of rules.
 type ruleFile struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -20,7 +19,6 @@ type ruleFile struct {
 	} `json:"groups"`
 }
 
-// A rule is a recording or alerting rule.
 type rule struct {
 	Record      string            `json:"record"`
 	Alert       string            `json:"alert"`
@@ -203,7 +201,6 @@ func read(t *testing.T, file string) []byte {
 	return text
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

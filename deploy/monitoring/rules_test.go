@@ -59,7 +59,6 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// anchor returns the anchor of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(heading, "` ")), " ", "-")
 }

@@ -63,7 +63,6 @@ func served(t *testing.T) map[string][]string {
 // description matches the text form of a [prometheus.Desc], which has no accessors.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".* variableLabels: \{([^}]*)\}\}$`)
 
-// described returns the registered metrics.
 func described(t *testing.T, m *metrics.Metrics) map[string][]string {
 	t.Helper()
 	all := make(chan *prometheus.Desc)

@@ -130,7 +130,6 @@ func (m *machine) listen() (*listener, context.CancelFunc) {
 	return &listener{machine: m, sent: sent, log: log}, end
 }
 
-// next returns the next list.
 func (l *listener) next() []netip.Prefix {
 	l.Helper()
 	select {

@@ -113,7 +113,6 @@ func step(t *testing.T, name string, test func(*testing.T, daemon.Transport)) {
 	}
 }
 
-// names returns the names of hosts.
 func names(hosts []*lab.Host) map[string]bool {
 	all := map[string]bool{}
 	for _, h := range hosts {

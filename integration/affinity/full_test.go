@@ -108,7 +108,6 @@ func affinityMap(t *testing.T, l *lab.Lab, f model.Family) (*nftables.Conn, *nft
 	return c, set
 }
 
-// key is the key of a client in the map.
 func key(client netip.Addr, to netip.AddrPort, p model.Protocol) []byte {
 	port := binary.BigEndian.AppendUint32(nil, uint32(to.Port())<<16)
 	return slices.Concat(client.AsSlice(), to.Addr().AsSlice(), []byte{byte(p), 0, 0, 0}, port)

@@ -78,7 +78,6 @@ func TestAffinityTimesOut(t *testing.T) {
 	})
 }
 
-// openFlows opens a flow for each client.
 func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd) (flows []*lab.Flow) {
 	t.Helper()
 	for n := range c.count {
@@ -92,7 +91,6 @@ func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c
 	return flows
 }
 
-// talk sends one request on each flow.
 func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 	t.Helper()
 	for _, f := range flows {

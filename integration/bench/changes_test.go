@@ -9,7 +9,6 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// changeKind is a kind of change to a cluster.
 type changeKind struct {
 	name  string
 	turns int

@@ -121,7 +121,6 @@ func (c *cluster) all() nft.Change {
 	return change
 }
 
-// service returns Service number i.
 func (c *cluster) service(i int) model.Service {
 	namespace, name := "team-"+strconv.Itoa(i%50), fmt.Sprintf("service-%05d", i)
 	s := model.Service{

@@ -110,7 +110,6 @@ func newNode(b *testing.B, c *cluster) (*node, nft.Batch) {
 	return n, batch
 }
 
-// step is one change.
 type step struct {
 	nft.Applied
 	batch nft.Batch

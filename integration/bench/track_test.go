@@ -114,7 +114,6 @@ type trackedEntry struct {
 	seconds                   uint32 // until it expires
 }
 
-// addTracked adds the message that creates an entry.
 func addTracked(e *attr.Encoder, t trackedEntry) {
 	tuple := func(kind uint16, src, dst netip.AddrPort) {
 		e.Nested(kind, func() {

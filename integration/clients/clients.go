@@ -145,7 +145,6 @@ func (u *client) recorded() record {
 	return u.record
 }
 
-// target is one address of a Service.
 type target struct {
 	says   string
 	to     netip.AddrPort

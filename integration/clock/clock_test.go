@@ -124,7 +124,6 @@ func (s *scene) changeService() {
 	}
 }
 
-// checkHealth requests the proxy's health.
 func (s *scene) checkHealth() {
 	s.t.Helper()
 	client := http.Client{Transport: &http.Transport{DialContext: s.lab.Node.DialContext, DisableKeepAlives: true}, Timeout: answerTimeout}

@@ -35,7 +35,6 @@ type changer struct {
 // for an answer.
 const changePause, patience = 30 * time.Millisecond, 100 * time.Millisecond
 
-// newChanger creates the Service, at pods[0].
 func newChanger(ctx context.Context, ns *objects.Namespace, client *traffic.Client, pods ...*lab.Pod) (*changer, error) {
 	m := &changer{ns: ns, client: client, pods: pods}
 	s := objects.Service(changerName, m.port(0))

@@ -22,7 +22,6 @@ var (
 	sourceBase   = netip.MustParseAddr("100.64.0.0")
 )
 
-// texts returns n addresses from a base on.
 func texts(base netip.Addr, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -63,7 +62,6 @@ func double(name string, ports []corev1.ServicePort, change ...func(*corev1.Serv
 	return s
 }
 
-// external adds external IPs.
 func external(addrs ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, addrs...) }
 }

@@ -78,7 +78,6 @@ func (a *abuse) runAttack(t *testing.T, k *attack) {
 	r.over = true
 }
 
-// attackRun is a running attack.
 type attackRun struct {
 	*abuse
 	t         *testing.T

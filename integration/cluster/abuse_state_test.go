@@ -14,7 +14,6 @@ import (
 	"kube-vmap/integration/eventually"
 )
 
-// lengths returns the number of lines and of their bytes.
 func lengths(lines []string) (n, bytes int) {
 	for _, line := range lines {
 		bytes += len(line) + 1
@@ -39,7 +38,6 @@ func (r *attackRun) events() (n int) {
 	return n
 }
 
-// collect has the proxy collect garbage.
 func collect(t *testing.T, p *clustertest.Proxy) {
 	t.Helper()
 	for range 2 { // objects with a finalizer are freed by the second collection

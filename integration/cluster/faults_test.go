@@ -89,7 +89,6 @@ func awaitTruth(t *testing.T, proxies []*clustertest.Proxy) {
 	}
 }
 
-// linesOf returns the lines of a log with a message.
 func linesOf(p *clustertest.Proxy, message string) (found []process.Entry) {
 	for _, e := range p.Log.Entries(0) {
 		if e["msg"] == message {

@@ -37,7 +37,6 @@ func TestPreflightAsksTheAPIServer(t *testing.T) {
 	}
 }
 
-// preflightItem runs preflight on a node and returns the item of that name.
 func preflightItem(t *testing.T, n *lab.Node, name string, flags ...string) preflight.Item {
 	t.Helper()
 	cmd := n.Command(clustertest.Context(t), clustertest.Program(t), append([]string{"preflight", "-o", "json"}, flags...)...)

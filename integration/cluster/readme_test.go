@@ -138,7 +138,6 @@ func readmeCommands(t *testing.T) (commands []string) {
 	return commands
 }
 
-// only returns the command with this part, which must be one.
 func only(t *testing.T, commands []string, part string) string {
 	t.Helper()
 	i := slices.IndexFunc(commands, func(c string) bool { return strings.HasSuffix(c, part) })

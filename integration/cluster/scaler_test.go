@@ -102,7 +102,6 @@ func (s *scalerScene) createPod(name string, at objects.Place, change func(*core
 	return pod
 }
 
-// createScalerPod creates a Pod of the Service.
 func (s *scalerScene) createScalerPod(name string, at objects.Place) {
 	s.createPod(name, at, func(spec *corev1.PodSpec) {
 		spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "reports", ContainerPort: 8443}, {Name: "keda", ContainerPort: 9090}}

@@ -99,7 +99,6 @@ func (c *scene) setEndpoints(t *testing.T, name string, pods ...*lab.Pod) {
 	}
 }
 
-// slicesOf returns a slice for each family.
 func slicesOf(service string, pods []*lab.Pod) (all []*discoveryv1.EndpointSlice) {
 	for _, f := range model.Families {
 		var addrs []netip.Addr

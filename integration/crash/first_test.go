@@ -49,7 +49,6 @@ func TestKilledDuringFirstLoad(t *testing.T) {
 	}
 }
 
-// cleanUp removes the tables.
 func (s *stage) cleanUp(t *testing.T) {
 	t.Helper()
 	daemon.Run(t, s.Node.Host, "cleanup", "--force")

@@ -71,10 +71,8 @@ func (s *stage) launch(t *testing.T) *daemon.Daemon {
 	return daemon.Launch{Node: s.Node, Folder: s.folder, Flags: s.flags}.Start(t)
 }
 
-// at returns the version at a position in the sequence.
 func (s *stage) at(position int) *version { return &s.versions[position%len(s.versions)] }
 
-// write writes the next version.
 func (s *stage) write() {
 	s.written++
 	s.folder.Write("churning", s.at(s.written).text)
@@ -130,7 +128,6 @@ func (s *stage) awaitVersion(t *testing.T) {
 	})
 }
 
-// startClients starts clients of the stable Services.
 func (s *stage) startClients(t *testing.T) *clients.Clients {
 	t.Helper()
 	return clients.Start(t, s.Lab, s.stable, clients.Options{Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond})

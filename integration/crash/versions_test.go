@@ -21,7 +21,6 @@ type version struct {
 	tables string
 }
 
-// reader reads the tables of a host.
 type reader struct{ *kernel.Kernel }
 
 // read reads the tables, also if a running proxy owns them.
@@ -43,7 +42,6 @@ func (r reader) generation(t *testing.T) uint32 {
 	return g
 }
 
-// noServices is a manifest without Services.
 const noServices = "# no Services\n"
 
 // makeVersions creates n versions of the churning Services, each from the one before:

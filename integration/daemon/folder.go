@@ -104,7 +104,6 @@ func (f *Folder) Remove(name string) {
 	}
 }
 
-// encode returns objects as YAML documents.
 func (f *Folder) encode(objects []any) []byte {
 	f.t.Helper()
 	out := bytes.NewBufferString("# written by a test\n")

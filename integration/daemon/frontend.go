@@ -41,7 +41,6 @@ func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 	return netip.Addr{}
 }
 
-// nodePort returns the node port of the n-th port.
 func (s Service) nodePort(n int) int { return firstNodePort + nodePortsEach*s.Number + n }
 
 // AddrPort returns where clients reach the n-th port by a kind of frontend; a node

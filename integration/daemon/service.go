@@ -109,7 +109,6 @@ func (s Service) StandsBy(n int) bool {
 
 func (s Service) namespace() string { return cmp.Or(s.Namespace, "default") }
 
-// ports returns the Service's ports.
 func (s Service) ports() []ServicePort {
 	if s.ServicePorts != nil {
 		return s.ServicePorts
@@ -125,7 +124,6 @@ func (s Service) ports() []ServicePort {
 	return ports
 }
 
-// object returns the Service object.
 func (s Service) object() *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

@@ -15,10 +15,8 @@ import (
 	"kube-vmap/model"
 )
 
-// hosts are the hosts of a lab by name.
 type hosts map[string]*lab.Host
 
-// slices returns the EndpointSlices of a family.
 func (s Service) slices(hosts hosts, f model.Family) []any {
 	var out []any
 	var common []ServicePort
@@ -46,7 +44,6 @@ func (s Service) slices(hosts hosts, f model.Family) []any {
 	return out
 }
 
-// moved returns the ports with target ports that are higher by n.
 func moved(ports []ServicePort, n int) []ServicePort {
 	out := append([]ServicePort(nil), ports...)
 	for i := range out {
@@ -79,7 +76,6 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 	return out
 }
 
-// endpoints returns the Service's Endpoints, a list for each weight and priority.
 func (s Service) endpoints(f model.Family) (lists []endpointList) {
 	for n, h := range s.Endpoints {
 		var of endpointList
@@ -120,7 +116,6 @@ type endpointList struct {
 	weight, priority string
 }
 
-// addEndpoint adds an endpoint to the list of this weight and priority.
 func addEndpoint(lists []endpointList, of endpointList, e discoveryv1.Endpoint) []endpointList {
 	i := slices.IndexFunc(lists, func(l endpointList) bool { return l.weight == of.weight && l.priority == of.priority })
 	if i < 0 {
@@ -189,7 +184,6 @@ func conditions(ready, serving, terminating bool) discoveryv1.EndpointConditions
 	return discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating}
 }
 
-// addHints adds hints for zones or nodes.
 func addHints(e *discoveryv1.Endpoint, what string, names ...string) {
 	if e.Hints == nil {
 		e.Hints = &discoveryv1.EndpointHints{}

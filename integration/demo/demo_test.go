@@ -164,7 +164,6 @@ func (d *demo) must(err error) {
 	}
 }
 
-// section prints a numbered headline.
 func (d *demo) section(title string) {
 	d.sections++
 	fmt.Printf("%2d. %s\n", d.sections, title)
@@ -172,7 +171,6 @@ func (d *demo) section(title string) {
 
 func (d *demo) print(format string, args ...any) { fmt.Printf("      "+format+"\n", args...) }
 
-// detail prints lines if details are wanted.
 func (d *demo) detail(text string) {
 	for line := range strings.Lines(text) {
 		if *verbose {
@@ -264,7 +262,6 @@ func (d *demo) ask(s daemon.Service, kinds ...model.Kind) {
 	}
 }
 
-// each calls fn for all addresses of a Service and all clients.
 func (d *demo) each(s daemon.Service, kinds []model.Kind, fn func(to netip.AddrPort, client *lab.Host)) {
 	for _, k := range kinds {
 		for _, f := range model.Families {

@@ -75,7 +75,6 @@ func TestWake(t *testing.T) {
 	d.print("no client was refused; the last was answered %.2f s after the pod was ready", last-ready)
 }
 
-// An attempt is a connection of one client.
 type attempt struct {
 	host string
 	to   netip.AddrPort

@@ -60,7 +60,6 @@ func configOf(flags []string) nft.Config {
 	return config
 }
 
-// changeOf returns everything that the events describe.
 func changeOf(o model.Options, events []sync.Event) nft.Change {
 	services := model.NewServiceMap(o, model.Node{Name: "node-1"})
 	cidrs := []netip.Prefix{}

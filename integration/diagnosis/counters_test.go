@@ -98,7 +98,6 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	}
 }
 
-// checkMetrics compares the ledger with the metrics.
 func (s *scene) checkMetrics(t *testing.T) {
 	t.Helper()
 	services, endpoints := map[string]uint64{}, map[string]uint64{}

@@ -49,7 +49,6 @@ func (s *scene) tamper(f model.Family) {
 		"FAMILY", nft.FamilyName(f)), "nft", "-f", "-")
 }
 
-// tamperedLines returns lines of the difference after tamper.
 func tamperedLines(f model.Family) []string {
 	table := nft.FamilyName(f) + " kube-vmap "
 	return []string{

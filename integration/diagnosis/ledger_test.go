@@ -17,7 +17,6 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// A pair is a destination and an endpoint.
 type pair struct {
 	asked    model.Match
 	endpoint netip.AddrPort // invalid for former endpoints
@@ -38,7 +37,6 @@ func newLedger(hosts ...*lab.Host) *ledger {
 	return &ledger{hosts: hosts, lines: map[pair]uint64{}, names: map[model.Match]string{}}
 }
 
-// note records a response.
 func (b *ledger) note(service string, w daemon.Transport, to netip.AddrPort, by string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

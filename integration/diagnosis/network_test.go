@@ -24,7 +24,6 @@ import (
 // noAnswer is how long to wait for a response that does not come.
 const noAnswer = 300 * time.Millisecond
 
-// write sets a sysctl of the node.
 func (s *scene) write(path, value string) {
 	s.t.Helper()
 	if err := s.Node.Do(func() error { return os.WriteFile("/proc/sys/net/"+path, []byte(value), 0) }); err != nil {

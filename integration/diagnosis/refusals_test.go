@@ -166,7 +166,6 @@ func silence(t *testing.T, h *lab.Host) {
 	labtest.Run(t, h, rules, "nft", "-f", "-")
 }
 
-// observed observes the node.
 func observed(t *testing.T, s *scene, d time.Duration) []build.Response {
 	t.Helper()
 	list, err := build.Observe(t.Context(), conntrack.New(conntrack.Config{NetNS: s.Node.FD()}), labtest.Kernel(t, s.Node.Host), d)

@@ -38,7 +38,6 @@ func newScene(t *testing.T, pods, remote int) *scene {
 	return s
 }
 
-// run runs a command on the node.
 func (s *scene) run(args ...string) daemon.Output {
 	s.t.Helper()
 	return daemon.Run(s.t, s.Node.Host, args...)

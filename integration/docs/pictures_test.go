@@ -153,7 +153,6 @@ func (g grid) frame(row, column int) (bottom, right int, closed bool) {
 	return bottom, right, closed
 }
 
-// lines returns the path of all lines.
 func (g grid) lines() (path string) {
 	for row := range g {
 		for column := range g[row] {

@@ -42,10 +42,8 @@ func (r *rig) expect(code int, words []string, args ...string) {
 	}
 }
 
-// to returns the flag for the destination.
 func to(a fmt.Stringer, p model.Protocol) string { return fmt.Sprintf("--to=%s/%s", a, p) }
 
-// expectCode is expect with the exit code as it is.
 func (r *rig) expectCode(code int, word string, args ...string) {
 	r.t.Helper()
 	if stdout, stderr, got := r.command(args...); got != code || !strings.Contains(stdout, word) {

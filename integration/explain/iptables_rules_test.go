@@ -9,7 +9,6 @@ import (
 	"kube-vmap/model"
 )
 
-// plainMatches are matches for all chains.
 func (r *rig) plainMatches(random *rand.Rand, f model.Family) []string {
 	not := func() string { return pick(random, []string{"", "! "}) }
 	pod := pick(random, r.servers).Addr(f)
@@ -35,7 +34,6 @@ func (r *rig) plainMatches(random *rand.Rand, f model.Family) []string {
 	}
 }
 
-// portMatches are matches of a protocol.
 func (r *rig) portMatches(random *rand.Rand) []string {
 	not := pick(random, []string{"", "! "})
 	port := daemon.TargetPort + random.IntN(ports)

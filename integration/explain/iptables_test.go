@@ -144,13 +144,11 @@ func (r *rig) sends(n int, verdicts map[string]int, packet func() predict.Predic
 	return doubts
 }
 
-// sendsDirect is sends for random direct packets of a family.
 func (r *rig) sendsDirect(random *rand.Rand, f model.Family, n int, verdicts map[string]int) (doubts []string) {
 	r.t.Helper()
 	return r.sends(n, verdicts, func() predict.Prediction { return r.randomDirectPacket(random, f) })
 }
 
-// randomDirectPacket returns a packet to a server, or to the node.
 func (r *rig) randomDirectPacket(random *rand.Rand, f model.Family) predict.Prediction {
 	hosts := append([]*lab.Host{r.Node.Host, r.Outside}, r.servers[:3]...)
 	a := predict.Prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(3)], FromPort: r.port()}}
@@ -216,7 +214,6 @@ func (r *rig) randomRules(random *rand.Rand, f model.Family) string {
 
 func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
 
-// randomRule returns matches and a target.
 func (r *rig) randomRule(random *rand.Rand, f model.Family, h hooked) string {
 	parts := []string{pick(random, r.plainMatches(random, f))}
 	if random.IntN(2) == 0 {

@@ -338,7 +338,6 @@ var nodeKinds = []nodeKind{
 	},
 }
 
-// expand returns a text with the addresses of a family.
 func (r *rig) expand(f model.Family, text string) string {
 	names := map[string]string{
 		"ip": "ip -" + [...]string{"4", "6"}[f], "fam": nft.FamilyName(f), "ttl": [...]string{"ip ttl", "ip6 hoplimit"}[f],

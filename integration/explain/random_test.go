@@ -112,7 +112,6 @@ func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) predict.Pred
 	return a
 }
 
-// randomTarget returns an address and port, mostly of the Service.
 func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) netip.AddrPort {
 	kind := model.KindClusterIP
 	if n := random.IntN(len(s.Kinds) + 1); n > 0 {
@@ -132,12 +131,10 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 	return to
 }
 
-// serves reports whether a host is a server of a port.
 func (r *rig) serves(h *lab.Host, port uint16) bool {
 	return slices.Contains(r.servers, h) && port >= daemon.TargetPort && port < daemon.TargetPort+ports
 }
 
-// compare sends the packets.
 func (r *rig) compare(batch []predict.Prediction) {
 	r.t.Helper()
 	c := predict.Comparer{Lab: r.Lab, Serves: r.serves}

@@ -87,7 +87,6 @@ func newBareRig(t *testing.T) *rig {
 	return r
 }
 
-// newServing returns a rig with a Service that has a number of endpoints.
 func newServing(t *testing.T, endpoints int) (*rig, daemon.Service) {
 	t.Helper()
 	r := newRig(t)
@@ -118,7 +117,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// explain simulates a packet.
 func (r *rig) explain(p simulate.Packet) simulate.Result {
 	r.t.Helper()
 	w, err := r.live.Run(p, "")
@@ -148,7 +146,6 @@ func (r *rig) server(a netip.Addr) string {
 	return a.String()
 }
 
-// single returns the only outcome of a result.
 func single(t *testing.T, w simulate.Result) path.Outcome {
 	t.Helper()
 	if len(w.Outcomes) != 1 {

@@ -71,7 +71,6 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 	m.expectMetric("kubevmap_fast_path 0", "kubevmap_fast_path_interfaces 0")
 }
 
-// expectMetric checks that lines are among the metrics.
 func (m *machine) expectMetric(lines ...string) {
 	m.t.Helper()
 	page, err := m.Node.Get("http://127.0.0.1:10249/metrics", answer)
@@ -85,7 +84,6 @@ func (m *machine) expectMetric(lines ...string) {
 	}
 }
 
-// document returns the status document.
 func (m *machine) document() (d nodestatus.Document) {
 	m.t.Helper()
 	out := daemon.Run(m.t, m.Node.Host, "status", "-o", "json")

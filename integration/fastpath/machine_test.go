@@ -74,7 +74,6 @@ func idleMachine(t *testing.T, o lab.Options, endpoints string) *machine {
 
 func (m *machine) start(flags ...string) { m.Daemon = daemon.Start(m.t, m.Node, m.folder, flags...) }
 
-// setEndpoints changes the endpoints of the Service.
 func (m *machine) setEndpoints(spec string) {
 	m.t.Helper()
 	if spec == m.service.EndpointSpec {
@@ -98,7 +97,6 @@ func (m *machine) open(from *lab.Host, w daemon.Transport, to netip.AddrPort) *l
 	return f
 }
 
-// ask asks once, for an answer.
 func (m *machine) ask(f *lab.Flow) lab.Answer {
 	m.t.Helper()
 	a, err := f.Ask(answer)

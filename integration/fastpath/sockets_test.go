@@ -20,7 +20,6 @@ import (
 // receives.
 const secondPort = daemon.TargetPort + 1
 
-// serveEcho serves that port.
 func (m *machine) serveEcho(f model.Family) {
 	m.t.Helper()
 	pod := m.Pods[0]
@@ -41,7 +40,6 @@ func (m *machine) serveEcho(f model.Family) {
 	}()
 }
 
-// echo sends data and reads it back.
 func (m *machine) echo(c net.Conn, data []byte) {
 	m.t.Helper()
 	back := make([]byte, len(data))

@@ -134,7 +134,6 @@ func crowd(f model.Family, n int) (keep, stale []flow) {
 	return keep, stale
 }
 
-// client returns one of many clients.
 func client(f model.Family, i int) netip.AddrPort {
 	a := addressPlan[f]["client"]
 	b := a.AsSlice()

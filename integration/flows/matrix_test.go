@@ -64,7 +64,6 @@ func matrix() (keep, stale []flow) {
 	return keep, stale
 }
 
-// matrixFrontends returns the frontends of the Service, with its endpoints.
 func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {

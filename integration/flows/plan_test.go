@@ -51,7 +51,6 @@ func frontend(f model.Family, p model.Protocol, name string, port uint16, endpoi
 	return model.Frontend{Match: m, Pool: &model.Pool{FlowEndpoints: endpoints}}
 }
 
-// A follower is a running Flows.
 type follower struct {
 	*flows.Flows
 	t testing.TB
@@ -59,7 +58,6 @@ type follower struct {
 	done chan int
 }
 
-// follow starts a follower on the table.
 func (x *table) follow(k *conntrack.Conntrack) *follower {
 	f := &follower{t: x.t, done: make(chan int, 100)}
 	f.Flows = flows.New(flows.Config{Reconciled: func(_ model.Family, deleted int, _ time.Duration) { f.done <- deleted }},

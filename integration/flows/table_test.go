@@ -70,7 +70,6 @@ func (f flow) bare() flow {
 	return f
 }
 
-// add adds entries, in one call.
 func (x *table) add(flows ...flow) {
 	x.t.Helper()
 	var batch []byte
@@ -111,7 +110,6 @@ func send(batch []byte, n int) error {
 	return nil
 }
 
-// request returns the message that adds the entry.
 func (f flow) request() []byte {
 	sees := f.sees
 	if !sees.IsValid() {

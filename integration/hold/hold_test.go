@@ -87,7 +87,6 @@ func (s *scene) clients() (all []client) {
 	return all
 }
 
-// ask asks once.
 func (s *scene) ask(c client, timeout time.Duration) (lab.Answer, error) {
 	return c.host.AskFresh(c.Protocol, netip.Addr{}, s.service.AddrPort(s.lab.Node, c.Family, c.kind, 0), timeout)
 }

@@ -14,7 +14,6 @@ import (
 // read.
 const program = "/program/kube-vmap"
 
-// environment is the environment of tests in the machine.
 var environment = []string{
 	"KUBE_VMAP_REQUIRE_KERNEL=1",
 	"KUBE_VMAP_BINARY=" + program,
@@ -27,7 +26,6 @@ var first string
 // disk is the folder with all files of a machine, from which its first file system is made.
 type disk string
 
-// path returns the path of a file of the machine on this one.
 func (d disk) path(at string) string { return filepath.Join(string(d), at) }
 
 // write writes a file that can be executed, and its folder.

@@ -37,7 +37,6 @@ import (
 
 func main() { os.Exit(run()) }
 
-// options are the command line options.
 type options struct {
 	suites, tests        *regexp.Regexp
 	bench, arch, program string

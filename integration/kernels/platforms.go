@@ -11,7 +11,6 @@ type platform struct {
 	talkOption, talkValue, talk string
 }
 
-// platforms are the machines by GOARCH.
 var platforms = map[string]platform{
 	"amd64": {
 		qemu: "qemu-system-x86_64",

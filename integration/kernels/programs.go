@@ -72,7 +72,6 @@ func (d disk) addPrograms(kernel string) error {
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s+)(/\S+) \(0x`)
 
-// librariesOf returns the libraries of programs, including the loader.
 func librariesOf(programs ...string) ([]string, error) {
 	out, err := exec.Command("ldd", programs...).Output()
 	if err != nil {

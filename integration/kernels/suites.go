@@ -85,7 +85,6 @@ func (o options) chosen() []suite {
 	return chosen
 }
 
-// args returns the flags of a suite's program.
 func (s suite) args() []string {
 	args := []string{"-test.v", "-test.timeout=30m"}
 	if s.skip != "" {

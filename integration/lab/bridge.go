@@ -54,7 +54,6 @@ func (n *Node) addBridge() error {
 	return bridge.up(n.inRange(n.Gateway)...)
 }
 
-// newBridge creates a bridge on the host.
 func (h *Host) newBridge(name string) (link, error) {
 	snooping := false                                                                        // the lab has no querier, and IPv6 needs its multicast immediately
 	attrs := netlink.LinkAttrs{Name: name, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}} // which ports do not change

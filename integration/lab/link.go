@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link is an interface of a host.
 type link struct {
 	host *Host
 	netlink.Link
@@ -41,7 +40,6 @@ func (h *Host) link(name string) (link, error) {
 	return link{h, l}, nil
 }
 
-// up adds addresses to the link and sets it up.
 func (l link) up(prefixes ...netip.Prefix) error {
 	for _, p := range prefixes {
 		addr := &netlink.Addr{IPNet: ipNet(p)}

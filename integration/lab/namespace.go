@@ -34,5 +34,4 @@ func (n *namespace) do(fn func() error) error {
 	}, fn)
 }
 
-// close releases the namespace.
 func (n *namespace) close() error { return n.fd.Close() }

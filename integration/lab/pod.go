@@ -24,7 +24,6 @@ type Pod struct {
 // Node returns the pod's node.
 func (p *Pod) Node() *Node { return p.node }
 
-// attach connects a pod to its node.
 func (p *Pod) attach() error {
 	if p.node.bridge != nil {
 		return p.attachTo(*p.node.bridge)

@@ -74,7 +74,6 @@ func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
 	return addrPort(nodeAddr(f), nodePort)
 }
 
-// nodeAddr returns the primary address of node-1.
 func nodeAddr(f model.Family) netip.Addr { return nth(lab.OutsideRanges[f], 1) }
 
 func addrPort(a netip.Addr, port int) netip.AddrPort { return netip.AddrPortFrom(a, uint16(port)) }

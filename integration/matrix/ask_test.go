@@ -33,7 +33,6 @@ const (
 	few     = 2
 )
 
-// client is a host that asks.
 type client struct {
 	*lab.Host
 	name, row string        // in messages, and in the table
@@ -101,12 +100,10 @@ var (
 	isSilent  = result{}
 )
 
-// by returns the result that these hosts answer.
 func by(source source, hosts string) result {
 	return result{source: source, by: strings.Fields(hosts), others: true}
 }
 
-// cell is one question of a table.
 type cell struct {
 	name      string // prefix for messages; may be empty
 	from      *client

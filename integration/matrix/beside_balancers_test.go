@@ -72,7 +72,6 @@ func TestBesideMetalLB(t *testing.T) {
 	}})
 }
 
-// ipOutside runs ip on the host outside.
 func (s *scene) ipOutside(args ...string) {
 	s.t.Helper()
 	labtest.Run(s.t, s.Outside, "", "ip", args...)

@@ -17,7 +17,6 @@ import (
 // hostPort is a host port of pod-1, which is no NodePort.
 const hostPort = 31_000
 
-// object is a JSON object.
 type object = map[string]any
 
 // A container is a network namespace to which CNI plugins are applied.

@@ -37,7 +37,6 @@ mount -t tmpfs none tmp
 mkdir -p run/dbus run/lock
 exec chroot . sh -c 'touch /run/entered; exec sleep infinity'`
 
-// newDebian starts it.
 func newDebian(s *scene) *debian {
 	s.t.Helper()
 	root := s.otherProgram("debian")
@@ -59,7 +58,6 @@ func newDebian(s *scene) *debian {
 // path returns where the test finds a file of the machine.
 func (d *debian) path(name string) string { return filepath.Join("/proc", d.pid, "root", name) }
 
-// write writes a file.
 func (d *debian) write(name, text string) {
 	d.s.t.Helper()
 	d.s.must(os.MkdirAll(filepath.Dir(d.path(name)), 0o755))
@@ -85,7 +83,6 @@ func (d *debian) enter(args ...string) []string {
 	return append([]string{"--target", d.pid, "--mount", "--root", "--wd=/proc/" + d.pid + "/root"}, args...)
 }
 
-// command returns a command that runs there.
 func (d *debian) command(args ...string) *lab.Cmd {
 	cmd := d.s.Node.Command(d.s.t.Context(), "nsenter", d.enter(args...)...)
 	cmd.Env = debianEnv

@@ -68,7 +68,6 @@ func packetsPerRound() int {
 	return 2000
 }
 
-// randomPacket returns a packet, mostly to a Service, and reports whether it is.
 func (s *scene) randomPacket(random *rand.Rand, cells []cell) (p predict.Prediction, toService bool) {
 	c := cells[random.IntN(len(cells))]
 	f := c.transport.Family

@@ -105,7 +105,6 @@ var besideRows = []struct {
 	{"", "random", []int{0}},
 }
 
-// besideServices returns the Services for the rows.
 func besideServices(t *testing.T, sets []endpointSet) (services []daemon.Service) {
 	t.Helper()
 	all := matrixServices(sets)

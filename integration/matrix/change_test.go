@@ -39,7 +39,6 @@ func (s *scene) keepAsking(lists ...[]cell) (stop func(*testing.T)) {
 	}
 }
 
-// typed returns the n-th Service as a Service of this type.
 func typed(n int, endpoints string, now corev1.ServiceType) daemon.Service {
 	s := daemon.Service{Number: n, EndpointSpec: endpoints}
 	s.Edit = func(o *corev1.Service) {

@@ -73,7 +73,6 @@ func TestMarkedPacketsOfNoServiceKeepTheirSource(t *testing.T) {
 	s.check(t, asks([]*client{s.outside}, usual, 1, by(snat, "remote-1")))
 }
 
-// newMarksScene returns a scene with the objects of a cluster.
 func newMarksScene(t *testing.T) *scene {
 	t.Helper()
 	if kubeProxy != "" {

@@ -89,7 +89,6 @@ func (s *scene) runMatrix(configurations []configuration, first int) {
 	}
 }
 
-// serviceOf returns the number of the Service for an endpoint set and a policy.
 func serviceOf(set, policy int) int { return 1 + set*len(policies) + policy }
 
 func matrixServices(sets []endpointSet) []daemon.Service {

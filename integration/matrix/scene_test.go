@@ -43,7 +43,6 @@ func newScene(t *testing.T) *scene {
 	return newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2})
 }
 
-// newSceneIn is newScene with these options.
 func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
 	t.Parallel() // tests wait most of the time
@@ -78,10 +77,8 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	return s
 }
 
-// clients returns one client of each kind.
 func (s *scene) clients() []*client { return []*client{s.pod, s.node, s.outside} }
 
-// addNodeAddr adds an address to node-1.
 func (s *scene) addNodeAddr(a netip.Addr) {
 	s.t.Helper()
 	s.must(s.Node.AddAddress(a))
@@ -128,7 +125,6 @@ func (s *scene) put(services ...daemon.Service) {
 	s.putObjects(s.objects(services...)...)
 }
 
-// putObjects is put with objects.
 func (s *scene) putObjects(objects ...any) {
 	s.t.Helper()
 	s.write("services", objects...)
@@ -138,7 +134,6 @@ func (s *scene) putObjects(objects ...any) {
 	}
 }
 
-// objects returns the objects that put writes.
 func (s *scene) objects(services ...daemon.Service) []any {
 	var all []daemon.Service
 	for _, v := range services {
@@ -171,12 +166,10 @@ func (s *scene) write(name string, objects ...any) {
 // everything else is programmed.
 const beacon = 250
 
-// beaconPorts returns the port of the beacon and its NodePort.
 func (s *scene) beaconPorts() (port, nodePort int) {
 	return 1000 + s.generation, nodePorts + 1000 + s.generation
 }
 
-// announce changes the beacon.
 func (s *scene) announce() {
 	s.t.Helper()
 	s.generation++

@@ -149,7 +149,6 @@ func readFlows(t *testing.T, section string) map[string][]treatment {
 	return rows
 }
 
-// rowOf returns the name of a row of flows.
 func rowOf(c *client, k kind) string {
 	to := "external"
 	if k == clusterIP {
@@ -158,7 +157,6 @@ func rowOf(c *client, k kind) string {
 	return fmt.Sprintf("%s -> %s", c.row, to)
 }
 
-// endpointSet is a row of endpoints with one of its choices.
 type endpointSet struct {
 	endpoints, choice string
 	all, local        result

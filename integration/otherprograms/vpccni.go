@@ -29,7 +29,6 @@ func vpcCNI(args []string) error {
 	return host.SetupHostNetwork(strings.Split(args[1], ","), primary.HardwareAddr.String(), &address, false, false)
 }
 
-// firstIPv4 returns the first IPv4 address of an interface.
 func firstIPv4(i *net.Interface) (net.IP, error) {
 	addresses, err := i.Addrs()
 	if err != nil {

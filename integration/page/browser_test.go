@@ -65,7 +65,6 @@ type window struct {
 	fine []string // expected complaints
 }
 
-// serve serves a handler on loopback.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -140,7 +139,6 @@ func describe(o *runtime.RemoteObject) string {
 	return string(o.Value) + o.Description
 }
 
-// do runs actions in the window.
 func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
 	w.Helper()
 	if err := chromedp.Do(w.ctx, actions...); err != nil {
@@ -158,7 +156,6 @@ func call[P, R any](w *window, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// resize changes the size of the window.
 func (w *window) resize(width, height int64) {
 	w.Helper()
 	call(w, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})

@@ -12,7 +12,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// shown returns the names of the visible rows.
 const shown = `[...document.querySelectorAll(".rows .row")].map(r => r.querySelector(".c-name .name").textContent)`
 
 // rows opens the page of a cluster, and waits until it is complete and rates are known.
@@ -25,7 +24,6 @@ func rows(t *testing.T, f *fleet) *window {
 	return w
 }
 
-// text returns the text of the first element of a selector.
 func (w *window) text(selector string) string {
 	w.Helper()
 	return get[string](w, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "(none)"`, selector))
@@ -92,7 +90,6 @@ func TestUncountedIsNotShownAsZero(t *testing.T) {
 	}
 }
 
-// search replaces the text of the search field.
 func (w *window) search(text string) {
 	w.Helper()
 	get[bool](w, `(document.getElementById("search").focus(), document.getElementById("search").select(), true)`)

@@ -60,7 +60,6 @@ func newSceneOf(t *testing.T, l *lab.Lab, servers []*lab.Host, flags ...string) 
 	return sc
 }
 
-// nft runs nft on a host.
 func (s *scene) nft(h *lab.Host, commands string) {
 	s.t.Helper()
 	labtest.Run(s.t, h, "", "nft", commands)

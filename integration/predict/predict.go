@@ -48,7 +48,6 @@ func (p Prediction) LosesReply() bool {
 	})
 }
 
-// getsReply reports whether the client gets the reply of the endpoint.
 func getsReply(e path.Endpoint) bool { return e.Reply.Verdict == path.VerdictDelivered }
 
 // A Comparer sends packets in a lab.
@@ -111,7 +110,6 @@ func (c Comparer) check(p Prediction) error {
 	return fmt.Errorf("%s by %s: %s, predicted %+v, doubts %q", p.Packet, p.Host, got, p.Result.Outcomes, p.Result.Doubts)
 }
 
-// matches reports whether an outcome agrees with the answer.
 func (c Comparer) matches(o path.Outcome, p Prediction, got lab.Answer) bool {
 	switch o.Verdict {
 	case path.VerdictRefused:
@@ -135,7 +133,6 @@ func (c Comparer) matches(o path.Outcome, p Prediction, got lab.Answer) bool {
 	return false
 }
 
-// isFrom reports whether the answer is that of an endpoint.
 func (c Comparer) isFrom(e path.Endpoint, masquerade bool, p Prediction, got lab.Answer) bool {
 	if !getsReply(e) {
 		return got.Outcome != lab.Answered

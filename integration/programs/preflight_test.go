@@ -54,7 +54,6 @@ func check(t *testing.T, h *lab.Host, processes ...string) (r *preflight.Report)
 	return r
 }
 
-// item returns the item of that name.
 func item(t *testing.T, r *preflight.Report, name string) preflight.Item {
 	t.Helper()
 	i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == name })

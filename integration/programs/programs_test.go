@@ -32,7 +32,6 @@ func read(t *testing.T, h *lab.Host) (n *programs.Node) {
 	return n
 }
 
-// ids returns the IDs of the findings.
 func ids(findings []programs.Finding) (ids []string) {
 	for _, f := range findings {
 		ids = append(ids, f.ID)

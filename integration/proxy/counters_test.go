@@ -14,7 +14,6 @@ import (
 // connection tracking.
 type counters map[string]int
 
-// count reads them.
 func count(t *testing.T, h *lab.Host) counters {
 	t.Helper()
 	c := counters{}

@@ -75,7 +75,6 @@ func newScene(t *testing.T, o lab.Options, service daemon.Service, flags ...stri
 	return s
 }
 
-// set changes the endpoints.
 func (s *scene) set(endpoints ...*lab.Host) {
 	s.Helper()
 	s.service.Endpoints = endpoints
@@ -97,7 +96,6 @@ func (s *scene) counts() (refused, retried uint64) {
 	return refused, retried
 }
 
-// A client connects to one frontend.
 type client struct {
 	host *lab.Host
 	kind model.Kind

@@ -141,7 +141,6 @@ clusterip 10.96.0.15:80/sctp      shop/none offpod rr
 nodeport 30081/sctp shop/none
 `
 
-// everything is a world with all kinds of Services.
 func everything(t *testing.T) *world {
 	t.Helper()
 	return parseWorld(*readGolden(t, "walk").section("frontends") + besides)

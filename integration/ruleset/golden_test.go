@@ -55,7 +55,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden is a file of testdata.
 type golden struct {
 	path string
 	*txtar.Archive
@@ -124,7 +123,6 @@ func (p *proxy) goTo(next *world) (*proxy, nft.Batch) {
 	return p, p.turn(next)
 }
 
-// world reads the frontends of a section.
 func (g *golden) world(section string) *world { return parseWorld(*g.section(section)) }
 
 // section is the text of a section, nil if there is none.

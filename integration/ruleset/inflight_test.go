@@ -139,7 +139,6 @@ func newRace(t *testing.T) *race {
 	return r
 }
 
-// use makes the states for a transport.
 func (r *race) use(w daemon.Transport, hold time.Duration, without model.Verdict) {
 	r.clusterIP = model.Match{Family: w.Family, Addr: clusterIPs[w.Family], Protocol: w.Protocol, Port: 80}
 	r.external = r.clusterIP

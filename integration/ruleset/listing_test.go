@@ -107,7 +107,6 @@ func render(t testing.TB, r *nft.Ruleset) string {
 	return text.String()
 }
 
-// rendered is what Render writes for one family.
 func rendered(t testing.TB, r *nft.Ruleset, f model.Family) string {
 	t.Helper()
 	const second = "add table ip6 "

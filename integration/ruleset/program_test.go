@@ -15,7 +15,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// A program is one version of nft.
 type program struct {
 	version string
 	path    string // empty if it cannot be had here
@@ -76,7 +75,6 @@ func (p program) mustBeHad(t *testing.T) {
 	}
 }
 
-// run runs nft on the machine.
 func (p program) run(m *machine, stdin string, args ...string) outcome {
 	m.t.Helper()
 	var out, errs bytes.Buffer
@@ -105,7 +103,6 @@ func (p program) list(m *machine) string {
 	return all.String()
 }
 
-// listTable is list for one family.
 func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 	m.t.Helper()
 	o := p.run(m, "", append([]string{"-s"}, append(flags, "list", "table", nft.FamilyName(f), nft.TableName())...)...)

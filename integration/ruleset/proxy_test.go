@@ -37,7 +37,6 @@ func (p *proxy) check() {
 	same(p.t, "the kernel", p.held, p.rules.Tables())
 }
 
-// same asserts that tables are as wanted.
 func same(t testing.TB, what string, got, want nft.Tables) {
 	t.Helper()
 	if equal(got, want) {

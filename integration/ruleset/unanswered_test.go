@@ -91,7 +91,6 @@ func ask(
 	}
 }
 
-// unanswered reads the counter.
 func unanswered(t *testing.T, k *kernel.Kernel) uint64 {
 	t.Helper()
 	n, err := k.Unanswered()

@@ -67,14 +67,12 @@ func (w *world) without() *world {
 	return next
 }
 
-// all is the change from nothing to the world.
 func (w *world) all() nft.Change {
 	cidrs, addrs := slices.Clone(w.cidrs), slices.Clone(w.nodeAddrs)
 	set := slices.SortedFunc(maps.Values(w.frontends), func(a, b model.Frontend) int { return a.Match.Compare(b.Match) })
 	return nft.Change{Set: set, ServiceCIDRs: &cidrs, NodeAddrs: &addrs}
 }
 
-// to is the change from one world to another.
 func (w *world) to(next *world) nft.Change {
 	var c nft.Change
 	for _, f := range next.all().Set {

@@ -30,10 +30,8 @@ type flow struct {
 	port   uint16
 }
 
-// firstPort is the first port of flows.
 const firstPort = 21000
 
-// flowsOf returns flows of a number of clients, each with a number of ports.
 func flowsOf(clients, ports int) []flow {
 	var all []flow
 	for c := range clients {

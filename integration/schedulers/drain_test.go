@@ -35,7 +35,6 @@ func (s *drainScene) put(here, there string) {
 	s.folder.Put("web", s.services...)
 }
 
-// eachService runs a test for every transport and Service.
 func (s *drainScene) eachService(t *testing.T, test func(*testing.T, daemon.Transport, daemon.Service)) {
 	t.Helper()
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {

@@ -43,7 +43,6 @@ func weightedService(scheduler string, number int, spec string) daemon.Service {
 	return s
 }
 
-// specOf returns the endpoints with weights.
 func specOf(servers []*lab.Host, weights [6]uint16) string {
 	var words []string
 	for i, h := range servers {

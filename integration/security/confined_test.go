@@ -31,7 +31,6 @@ func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon
 	return d
 }
 
-// status returns a field of /proc/PID/status.
 func status(t *testing.T, pid int, field string) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -44,7 +44,6 @@ func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 	})
 }
 
-// clusterIPs returns the ClusterIPs of a Service by its number.
 func clusterIPs(number int) (all []netip.Addr) {
 	for _, f := range model.Families {
 		all = append(all, daemon.Service{Number: number}.Addr(f, model.KindClusterIP))

@@ -26,7 +26,6 @@ func newLab(t *testing.T) (*lab.Lab, *daemon.Folder) {
 	return l, daemon.NewFolder(t, l)
 }
 
-// second returns a Service of the second pod.
 func second(l *lab.Lab, name string, number int) daemon.Service {
 	return daemon.Service{Name: name, Number: number, Endpoints: []*lab.Host{l.Pods[1].Host}}
 }
@@ -48,10 +47,8 @@ func externalIPs(addrs ...netip.Addr) func(*corev1.Service) {
 	}
 }
 
-// addrsOf returns the addresses of a host.
 func addrsOf(h *lab.Host) []netip.Addr { return []netip.Addr{h.Addr(model.IPv4), h.Addr(model.IPv6)} }
 
-// clients returns a pod, the node, and the host outside.
 func clients(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} }
 
 // answered checks that the host of that name responds.

@@ -41,7 +41,6 @@ func (m *machine) addIPSets() {
 // foreignIPSets are ipsets of other programs, with names similar to kube-proxy's, sorted.
 var foreignIPSets = []string{"KUBE-CLUSTER-IP-2", "KUBE-MINE", "MY-KUBE-CLUSTER-IP", "kube-router-node-ips"}
 
-// ipsets returns the names of all ipsets, sorted.
 func (m *machine) ipsets() []string {
 	m.t.Helper()
 	return slices.Sorted(slices.Values(strings.Fields(m.run("", "ipset", "list", "-n"))))

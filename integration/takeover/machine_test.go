@@ -49,7 +49,6 @@ func (b backend) tool(f model.Family, verb string) string {
 	return [...]string{model.IPv4: "iptables-", model.IPv6: "ip6tables-"}[f] + string(b) + "-" + verb
 }
 
-// loadIPTables loads output of iptables-save.
 func (m *machine) loadIPTables(b backend, f model.Family, text string) {
 	m.t.Helper()
 	m.run(text, b.tool(f, "restore"), "--noflush")

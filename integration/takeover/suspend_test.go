@@ -82,7 +82,6 @@ func TestResumeUndoesSuspendByteForByte(t *testing.T) {
 	}
 }
 
-// withoutSuspension returns a listing without what a suspension adds to it.
 func withoutSuspension(listing string) string {
 	return suspension.ReplaceAllString(listing, "")
 }

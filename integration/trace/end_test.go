@@ -102,7 +102,6 @@ var ends = []end{
 const bridgeTable = `table bridge firewall { chain forward { type filter hook forward priority -200; accept; }; chain input {
 	type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop comment "not to the node"; }; }`
 
-// script returns a function that runs a script of nft.
 func script(text string) func(*scene) { return func(s *scene) { s.nft(text) } }
 
 // iptables returns a function that runs programs of iptables for both families, or skips the test

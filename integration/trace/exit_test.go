@@ -27,7 +27,6 @@ func (s *scene) start(w daemon.Transport, port uint16, flags ...string) *process
 	return c
 }
 
-// printed returns what the process has printed.
 func printed(c *process.Process) string { return c.Stdout.String() + c.Log.String() }
 
 // waitReady waits until the trace is ready for packets.

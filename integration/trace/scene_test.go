@@ -29,7 +29,6 @@ const (
 	targetPort  = 8080
 )
 
-// clusterIPs are the ClusterIPs of the Service, by family.
 var clusterIPs = [...]netip.Addr{
 	model.IPv4: netip.MustParseAddr("10.96.0.10"), model.IPv6: netip.MustParseAddr("fd00:10:96::a"),
 }
@@ -91,7 +90,6 @@ const (
 	remotePort = 84 // a pod of node-2
 )
 
-// frontend returns a ClusterIP with endpoints.
 func (s *scene) frontend(w daemon.Transport, port uint16, endpoints ...*lab.Host) model.Frontend {
 	m := model.Match{Family: w.Family, Addr: clusterIPs[w.Family], Protocol: w.Protocol, Port: port}
 	pool := &model.Pool{Key: m}
@@ -113,26 +111,22 @@ func (s *scene) must(err error) {
 	}
 }
 
-// run runs a command on the node.
 func (s *scene) run(name string, args ...string) {
 	s.t.Helper()
 	labtest.Run(s.t, s.Node.Host, "", name, args...)
 }
 
-// nft runs a script of nft on the node.
 func (s *scene) nft(script string) string {
 	s.t.Helper()
 	return labtest.Run(s.t, s.Node.Host, script, "nft", "-a", "-f", "-")
 }
 
-// packet returns a packet from the client to a port of the Service.
 func (s *scene) packet(w daemon.Transport, port uint16) simulate.Packet {
 	return simulate.Packet{
 		From: s.client.Addr(w.Family), To: netip.AddrPortFrom(clusterIPs[w.Family], port), Protocol: w.Protocol,
 	}
 }
 
-// open starts a tracer on the node.
 func (s *scene) open(c trace.Config) *trace.Tracer {
 	s.t.Helper()
 	c.NetNS = s.Node.FD()
@@ -161,7 +155,6 @@ func (s *scene) answered(w daemon.Transport) lab.Answer {
 	return a
 }
 
-// path returns the next path.
 func (s *scene) path(t *trace.Tracer) *trace.Path {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)

@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// tables returns the tables of tracers.
 func (s *scene) tables() (list []string) {
 	s.t.Helper()
 	for line := range strings.Lines(s.nft("list tables")) {

@@ -26,7 +26,6 @@ func visited(w *trace.Path) (list []string) {
 	return list
 }
 
-// at returns the first visit of a hook, in a table.
 func at(w *trace.Path, hook simulate.Hook, table string) *trace.Visit {
 	for i := range w.Visits {
 		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table.Name, table) {

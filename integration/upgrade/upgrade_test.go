@@ -110,7 +110,6 @@ func (s *scene) remembered(f fixture) []daemon.Service {
 	return all
 }
 
-// start starts the version of this tree, or that of a program.
 func (s *scene) start(program string) {
 	s.t.Helper()
 	launch := daemon.Launch{Node: s.Node, Folder: s.folder}

@@ -29,7 +29,6 @@ import (
 // timeout limits one part, so an archive comes to an end.
 const timeout = time.Minute
 
-// part is one file of an archive.
 type part struct {
 	Name  string
 	Write func(ctx context.Context, w io.Writer) error

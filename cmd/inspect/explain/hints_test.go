@@ -48,7 +48,6 @@ func document(f model.Family, p model.Protocol) *nodestatus.Document {
 	}
 }
 
-// asked returns a simulation result.
 func asked(f model.Family, p model.Protocol, port uint16, o path.Outcome, service string) simulate.Result {
 	a := families[f]
 	return simulate.Result{
@@ -59,7 +58,6 @@ func asked(f model.Family, p model.Protocol, port uint16, o path.Outcome, servic
 	}
 }
 
-// hinted returns the answer for a simulation, with hints from a document.
 func hinted(t *testing.T, w simulate.Result, d *nodestatus.Document) *answer.Answer {
 	t.Helper()
 	a := NewAnswer(w)

@@ -93,7 +93,6 @@ func (o *Options) check() error {
 		nodestatus.CheckNames(append([]string{o.From, o.To, o.Name}, o.Packets...)))
 }
 
-// packets returns the packets of the arguments.
 func (o Options) packets() (list []simulate.Packet, err error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -29,7 +29,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// then is the time of all documents.
 var then = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // A world is a Service of both families with three endpoints, of which the first is on this
@@ -59,7 +58,6 @@ func newWorld() *world {
 	return w
 }
 
-// address returns an address of a network.
 func address(f model.Family, net byte, n int) netip.Addr {
 	if f == model.IPv6 {
 		return netip.MustParseAddr(fmt.Sprintf("fd00:%d::%d", net, n+1))

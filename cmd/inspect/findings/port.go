@@ -9,7 +9,6 @@ import (
 	"kube-vmap/model"
 )
 
-// A portView groups the endpoints of a port.
 type portView struct {
 	all      int                               // that could serve: those in EndpointSlices
 	used     []*nodestatus.Endpoint            // get connections

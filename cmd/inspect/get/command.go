@@ -129,7 +129,6 @@ func fieldsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// complete completes the resource.
 func complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		for _, r := range resources {

@@ -21,7 +21,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what commands print")
 
-// document returns a document of the daemon.
 func document(t *testing.T) *nodestatus.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/document.yaml")
@@ -31,7 +30,6 @@ func document(t *testing.T) *nodestatus.Document {
 	return d
 }
 
-// source returns a node with a document.
 func source(d *nodestatus.Document) onetest.Node {
 	return func(_ context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		out := *d
@@ -189,7 +187,6 @@ func TestServicesAreChosenByLabels(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

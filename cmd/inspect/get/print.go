@@ -40,7 +40,6 @@ type printer struct {
 	noted     map[string][]string // nodes by notes
 }
 
-// newPrinter returns a printer for the options, or an error about them.
 func newPrinter(o Options, stdout, stderr io.Writer) (*printer, error) {
 	r, names, err := o.parseArgs()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -20,7 +20,6 @@ type jsonAnswer struct {
 	pace       throttle.Throttle // until it is old
 }
 
-// newAnswer returns the answer with a value in JSON.
 func newAnswer(value any) (*jsonAnswer, error) {
 	body, err := json.Marshal(value)
 	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}, err
@@ -39,7 +38,6 @@ func (a *jsonAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // fails only if the client is gone
 }
 
-// refuse sends an error, as JSON.
 func refuse(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

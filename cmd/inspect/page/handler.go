@@ -112,7 +112,6 @@ func sameOrigin(r *http.Request) bool {
 	return origin == "" || origin == "http://"+r.Host || origin == "https://"+r.Host
 }
 
-// server answers requests.
 type server struct {
 	Config
 	explaining chan struct{} // has an item while a packet is followed
@@ -173,7 +172,6 @@ func (s *server) rows(r *http.Request) (any, error) {
 	return s.Cluster.Rows(names), nil
 }
 
-// node returns the state of a node.
 func (s *server) node(r *http.Request) (any, error) {
 	s.Cluster.Watch()
 	name := r.URL.Query().Get("name")
@@ -193,7 +191,6 @@ func (s *server) service(r *http.Request) (any, error) {
 	return s.Cluster.Service(r.Context(), q.Get("namespace"), q.Get("name"))
 }
 
-// path returns the path of a packet.
 func (s *server) path(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	request := ExplainRequest{From: q.Get("from"), To: q.Get("to"), Family: q.Get("family")}

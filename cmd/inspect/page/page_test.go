@@ -23,7 +23,6 @@ func sample() http.Handler {
 	})
 }
 
-// noNodes is a source without nodes.
 type noNodes struct{ live.Source }
 
 // ask sends a request; headers are pairs of name and value.

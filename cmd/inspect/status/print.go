@@ -113,7 +113,6 @@ func fieldsHelp() string {
 	return b.String()
 }
 
-// writeTable writes rows in an output format.
 func writeTable(w io.Writer, format string, rows []Row) error {
 	if output.IsObject(format) {
 		return output.WriteList(w, format, rows, summarize(rows))

@@ -116,7 +116,6 @@ func sortRows(rows []Row) {
 	})
 }
 
-// summary counts the nodes.
 type summary struct {
 	Nodes    int `json:"nodes"`
 	Unknown  int `json:"unknown"`

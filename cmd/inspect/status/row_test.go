@@ -105,7 +105,6 @@ func TestJSONHasEveryNode(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

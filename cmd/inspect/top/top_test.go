@@ -79,7 +79,6 @@ func TestSourcePausesAsLongAsItTook(t *testing.T) {
 	})
 }
 
-// broken is a writer that fails.
 type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }

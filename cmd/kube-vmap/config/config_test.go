@@ -33,7 +33,6 @@ func load(t *testing.T, args ...string) *Config {
 	return c
 }
 
-// written returns what Write writes.
 func written(t *testing.T, c *Config) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -49,7 +48,6 @@ func loadText(t *testing.T, fields string, args ...string) *Config {
 	return load(t, append(args, "--config", write(t, header+fields))...)
 }
 
-// write writes a file.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.conf")
@@ -57,7 +55,6 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// warned returns the warnings with a text.
 func warned(c *Config, text string) []string {
 	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return !strings.Contains(w, text) })
 }
@@ -177,7 +174,6 @@ func TestSupportedFeatureGatesCanBeClosed(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

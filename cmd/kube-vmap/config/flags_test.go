@@ -29,7 +29,6 @@ func kubeProxyFlags(t *testing.T) map[string]string {
 	return flags
 }
 
-// ourFlags returns our flags by name.
 func ourFlags() map[string]*pflag.Flag {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	NewFlags().AddTo(fs)

@@ -48,7 +48,6 @@ func ask(t *testing.T, c MetricsConfig, r *http.Request) *httptest.ResponseRecor
 	return w
 }
 
-// request returns a request.
 func request(t *testing.T, method, path, body string) *http.Request {
 	return httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 }

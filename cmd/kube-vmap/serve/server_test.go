@@ -22,7 +22,6 @@ import (
 // hosts are loopback addresses of both families.
 var hosts = []string{"127.0.0.1", "::1"}
 
-// logged returns a log and its output.
 func logged() (*slog.Logger, *listentest.LogBuffer) {
 	j := &listentest.LogBuffer{}
 	return j.Log(), j
@@ -62,7 +61,6 @@ func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	return stop, addr
 }
 
-// here serves "here" at a host.
 func here(t *testing.T, host string) (stop func() error, addr string, text *listentest.LogBuffer) {
 	t.Helper()
 	log, text := logged()
@@ -309,7 +307,6 @@ func TestRequestsAreNotLogged(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -82,7 +82,6 @@ func serveStatus(t *testing.T, socket string, answer nodestatus.Source) *listent
 	return text
 }
 
-// needRoot skips a test without root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

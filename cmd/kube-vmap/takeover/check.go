@@ -20,7 +20,6 @@ import (
 	"kube-vmap/sync/follow/passivehealth"
 )
 
-// checkTimeout limits a check.
 const checkTimeout = 30 * time.Second
 
 // A view is what checks need to know of the node. To read it takes longer in a larger cluster.

@@ -177,5 +177,4 @@ func (t *Takeover) leave() {
 	t.findOther()
 }
 
-// suspension returns the changes that suspend rules.
 func suspension(r rules, s storedState) nft.Batch { return slices.Concat(r.nft.Suspend(), s.store()) }

@@ -129,7 +129,6 @@ func (s *script) start(ready bool) {
 	synctest.Wait()
 }
 
-// change changes the node.
 func (s *script) change(word, rest string) error {
 	text, failure := strings.TrimSuffix(rest, "none"), errors.New("refused")
 	if rest == "works" {

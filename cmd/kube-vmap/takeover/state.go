@@ -48,7 +48,6 @@ func parseState(text string) storedState {
 	return storedState{until: until, starts: starts}
 }
 
-// store returns the changes that store a state.
 func (s storedState) store() nft.Batch {
 	switch {
 	case s.returned != "":

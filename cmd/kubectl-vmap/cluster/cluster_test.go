@@ -33,7 +33,6 @@ func echo(_ *http.Request, args []string, stdout, stderr io.Writer) int {
 	return 3
 }
 
-// node returns a node of a cluster.
 func node(t *testing.T, c *cluster.Cluster, name string) nodes.Node {
 	t.Helper()
 	n, err := c.Node(t.Context(), name)
@@ -396,7 +395,6 @@ func TestFlagsAreThoseOfKubectl(t *testing.T) {
 	}
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

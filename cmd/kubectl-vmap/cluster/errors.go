@@ -28,7 +28,6 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("no answer within %s (--node-timeout)", e.After)
 }
 
-// apiError explains an error of the API server.
 func apiError(what string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -157,7 +157,6 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 	return out
 }
 
-// readPods reads the pods that the Service selects.
 func (b *builder) readPods(ctx context.Context) (err error) {
 	s := b.destination.Service
 	if s == nil {

@@ -97,7 +97,6 @@ func (b *builder) differences(node string, d *nodestatus.Document) (out []Differ
 	return out
 }
 
-// An endpointKey is an endpoint of one port of the Service.
 type endpointKey struct {
 	port     string
 	protocol corev1.Protocol

@@ -44,7 +44,6 @@ func (b *builder) readService(ctx context.Context) error {
 	return b.readSlices(ctx)
 }
 
-// readSlices reads the EndpointSlices of the Service.
 func (b *builder) readSlices(ctx context.Context) (err error) {
 	namespace, name := b.service()
 	b.slices, err = b.Resolver.Slices(ctx, namespace, name)
@@ -189,7 +188,6 @@ func (b *builder) send(ctx context.Context, node string, r *request) {
 // maxProbed is how many endpoints of a path are probed.
 const maxProbed = 32
 
-// packetAt returns the packet as it arrives at an endpoint.
 func (b *builder) packetAt(e *Endpoint, p resolve.Packet) resolve.Packet {
 	p.To = e.AddrPort()
 	if e.Sees != p.From {
@@ -242,7 +240,6 @@ func (r *Report) responses() (sum answer.Responses) {
 	return sum
 }
 
-// title returns an address and port with the pod that has it.
 func (b *builder) title(address string) string {
 	return titleOf(address, b.pod(answer.AddrPort(address).Addr()))
 }

@@ -187,7 +187,6 @@ func place(table, chain, reason string) string {
 	return table + " " + chain
 }
 
-// head returns the verdict with its causes.
 func (w *Way) head() string {
 	text := "  " + answer.Indent(strings.ToUpper(w.Verdict[:1])+w.Verdict[1:]) + "\n"
 	for _, c := range w.Causes {
@@ -224,7 +223,6 @@ func (w *Way) steps(b *strings.Builder) {
 	}
 }
 
-// answers returns the answers of all nodes.
 func (w *Way) answers() (out []NodeAnswer) {
 	if w.Client.Answer != nil {
 		out = append(out, w.Client)

@@ -43,7 +43,6 @@ func hasAddress(n *corev1.Node, a netip.Addr) bool {
 	})
 }
 
-// podRangeOf reports whether an address is in a range of pods of the node.
 func podRangeOf(n *corev1.Node, a netip.Addr) bool {
 	return slices.ContainsFunc(append(slices.Clone(n.Spec.PodCIDRs), n.Spec.PodCIDR), func(text string) bool {
 		p, err := netip.ParsePrefix(text)
@@ -103,7 +102,6 @@ func appendAddr(list []netip.Addr, text string) []netip.Addr {
 	return append(list, a.Unmap())
 }
 
-// podPorts returns the ports that the containers of a pod declare.
 func podPorts(p *corev1.Pod) (ports []Port) {
 	for _, c := range p.Spec.Containers {
 		for _, p := range c.Ports {

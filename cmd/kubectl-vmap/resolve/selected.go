@@ -110,7 +110,6 @@ func TargetPorts(s *corev1.Service, pods []corev1.Pod, of func(*corev1.ServicePo
 	return out
 }
 
-// declaredPorts returns the ports of a protocol that containers declare.
 func declaredPorts(pods []corev1.Pod, protocol corev1.Protocol) (ports []corev1.ContainerPort) {
 	for i := range pods {
 		for _, c := range pods[i].Spec.Containers {

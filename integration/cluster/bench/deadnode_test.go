@@ -22,7 +22,6 @@ const (
 	timeout  = 2 * time.Second // of a client
 )
 
-// attempt is one connection.
 type attempt struct {
 	way   int           // the client, the Service and the family: one endpoint of node-3
 	began time.Duration // after the fault; negative is before it

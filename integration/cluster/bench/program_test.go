@@ -64,7 +64,6 @@ func (p *program) start(b *testing.B) *running {
 	return r
 }
 
-// once starts the program, and ends it.
 func (p *program) once(b *testing.B) {
 	b.Helper()
 	clustertest.Must(b, p.start(b).Stop())

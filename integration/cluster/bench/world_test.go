@@ -13,7 +13,6 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// A size is a number of Services, and of endpoints of each.
 type size struct{ services, endpoints int }
 
 // world is a control plane with many Services, and a node without pods.
@@ -58,14 +57,12 @@ func (w *world) cleanup(b *testing.B) {
 	labtest.Run(b, w.Lab.Node.Host, "", w.proxy, "cleanup", "--force")
 }
 
-// informers returns the program for the floor.
 func (w *world) informers() *program {
 	args := []string{"--kubeconfig=" + w.kubeconfig, "--node=" + w.NodeName(w.Lab.Node)}
 	path := built.Informers.Path()
 	return &program{world: w, name: "informers", path: path, args: args, ready: logged("synced")}
 }
 
-// kubeVMap returns the program that is measured.
 func (w *world) kubeVMap(name string) *program {
 	return &program{world: w, name: name, path: w.proxy, args: w.flags, ready: logged("ready")}
 }

@@ -62,7 +62,6 @@ func (s *scene) must(err error) {
 	clustertest.Must(s, err)
 }
 
-// pods returns the lab's pods on the i-th node.
 func (s *scene) pods(i int) []*lab.Pod {
 	l := s.cluster.Lab
 	return [][]*lab.Pod{l.Pods, l.RemotePods, l.ThirdPods}[i]
@@ -102,7 +101,6 @@ func (s *scene) service(endpoints int, change ...func(*corev1.Service)) {
 	s.must(s.ns.AwaitEndpoints(s.context(), "web", endpoints))
 }
 
-// get returns the Service web.
 func (s *scene) get() *corev1.Service {
 	s.Helper()
 	object, err := s.ns.Client.CoreV1().Services(s.ns.Name).Get(s.context(), "web", metav1.GetOptions{})
@@ -125,7 +123,6 @@ func (s *scene) external() (addrs [2]netip.Addr) {
 	return addrs
 }
 
-// run runs a program on a node.
 func (s *scene) run(node int, stdin, program string, args ...string) {
 	s.Helper()
 	cmd := s.cluster.Nodes[node].Command(s.context(), program, args...)

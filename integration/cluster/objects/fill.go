@@ -31,7 +31,6 @@ type Filling struct {
 	Node string
 }
 
-// fillPort is the port of each Service.
 var fillPort = Port(model.TCP, 80, 8080)
 
 // Fill creates Services without selector, and slices for them, as fast as the API server

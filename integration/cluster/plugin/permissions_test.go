@@ -164,7 +164,6 @@ func kubectlAs(t *testing.T, c *plugin.Cluster, user, args []string) plugin.Outp
 	return c.Kubectl(t, slices.Concat(args[:1], user, args[1:])...)
 }
 
-// viewerClient returns a client with the permissions of viewers.
 func viewerClient(t *testing.T, c *plugin.Cluster) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig())

@@ -33,7 +33,6 @@ type Crowd struct {
 	err      error
 }
 
-// asked is a target of a crowd.
 type asked struct {
 	Target
 	answered map[string]bool // who had an answer, by client and way
@@ -118,7 +117,6 @@ func (c *Crowd) next(n int) *asked {
 	return c.asked[n%len(c.asked)]
 }
 
-// record records the outcome of a request.
 func (c *Crowd) record(a *asked, who string, start time.Time, answer lab.Answer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,6 @@ func (t *Truth) serveNodePorts(tables nft.Tables, events []sync.Event) error {
 	return nil
 }
 
-// interfaces returns all addresses that the node has.
 func (t *Truth) interfaces() (out []netip.Addr, err error) {
 	var all []net.Addr
 	err = t.Host.Do(func() (err error) { all, err = net.InterfaceAddrs(); return err })

@@ -10,7 +10,6 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// A balancer is the load balancer of a Service.
 type balancer struct {
 	address netip.Addr
 	service *corev1.Service
@@ -90,7 +89,6 @@ func (c *cloud) EnsureLoadBalancerDeleted(_ context.Context, _ string, s *corev1
 	return b.setRoute(nil, c.source)
 }
 
-// snapshot returns copies of the balancers.
 func (c *cloud) snapshot() map[types.UID]balancer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

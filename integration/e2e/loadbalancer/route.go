@@ -54,7 +54,6 @@ func (b *balancer) healthyNodes() []string {
 	return addresses
 }
 
-// addressOf returns the IPv4 address of a node.
 func addressOf(node *corev1.Node) string {
 	for _, a := range node.Status.Addresses {
 		address, err := netip.ParseAddr(a.Address)

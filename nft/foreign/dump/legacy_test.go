@@ -16,7 +16,6 @@ func FuzzLegacy(f *testing.F) {
 	})
 }
 
-// legacyEntry returns an entry of a table of iptables-legacy with a target.
 func legacyEntry(targetOffset int, target string, data ...byte) []byte {
 	const header = 4 // of the offsets, after the conditions
 	b := make([]byte, targetOffset+header, 256)

@@ -44,7 +44,6 @@ func everyRule(t testing.TB) map[string][]byte {
 	return out
 }
 
-// ruleIn returns the message of a batch that adds a rule.
 func ruleIn(b []byte) []byte {
 	for len(b) > unix.SizeofNlMsghdr {
 		n := binary.NativeEndian.Uint32(b)

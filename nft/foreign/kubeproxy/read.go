@@ -116,7 +116,6 @@ func tablesOf(r *dump.Reader, f model.Family) (map[string]map[string]bool, error
 	return all, err
 }
 
-// readRules reads the rules of a chain, or of all chains if it has no name.
 func (t *Table) readRules(r *dump.Reader, f model.Family, chain string) error {
 	return r.EachRule(chainIn(f, t.Name, chain), func(r dump.Rule) bool {
 		t.Rules = append(t.Rules, Rule{r.Chain.Name, r.Jump(), r.Handle})

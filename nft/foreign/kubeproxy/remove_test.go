@@ -76,7 +76,6 @@ func (k *fakeKernel) list(m netlink.Message) ([]netlink.Message, error) {
 	return k.answer(m, unix.NFTA_TABLE_NAME, append([]byte(name), 0)), nil
 }
 
-// answer returns a message with one attribute.
 func (k *fakeKernel) answer(m netlink.Message, kind uint16, value []byte) []netlink.Message {
 	m.Data = append([]byte{0, 0, 0, 0}, nltest.MustMarshalAttributes([]netlink.Attribute{{Type: kind, Data: value}})...)
 	return []netlink.Message{m}

@@ -87,7 +87,6 @@ func (n *notes) note(e *simulate.Event, c nft.ChainID, kind, text string) {
 // because puts the reason before its consequence.
 func because(why, text string) string { return strings.TrimPrefix(why+": "+text, ": ") }
 
-// add notes an event in a chain of ours.
 func (n *notes) add(e *simulate.Event, c nft.ChainID) error {
 	text := e.Text
 	switch e.Kind {
@@ -159,7 +158,6 @@ func (n *notes) lookup(e *simulate.Event) {
 	}
 }
 
-// frontendKind returns the kind of an address by its chain.
 func frontendKind(chain string) string {
 	switch id := nft.ChainNamed(model.IPv4, chain); {
 	case id.NodePort:

@@ -72,7 +72,6 @@ type record struct {
 	doubts     []Doubt
 }
 
-// report adds an event of a kind at the position of the walk.
 func (w *walk) report(kind, text string, e Event) {
 	at := w.position.ref()
 	if e.Why = w.reason.text; e.Why != "" {

@@ -13,7 +13,6 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// attribute returns an attribute, padded.
 func attribute(kind uint16, value []byte) []byte {
 	var e attr.Encoder
 	e.Data(kind, value)

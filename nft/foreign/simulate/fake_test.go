@@ -132,7 +132,6 @@ var (
 	otherTable = Table{"inet", "firewall"}
 )
 
-// chain adds a base chain with rules.
 func (f *fake) chain(t Table, name, kind string, h Hook, priority int32, rules ...[]any) {
 	c := Chain{t, name}
 	f.bases = append(f.bases, BaseChain{Chain: c, Type: kind, Hook: h, Priority: priority})
@@ -189,7 +188,6 @@ func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
 	return &expr.Verdict{Kind: kind, Chain: chain}
 }
 
-// only returns the only outcome of a packet.
 func only(t *testing.T, f *fake, p Packet) (path.Outcome, Result) {
 	t.Helper()
 	w, err := Run(f.sources(), p, Link{})

@@ -13,7 +13,6 @@ import (
 	"kube-vmap/model"
 )
 
-// A header is a header of the packet.
 type header value
 
 func newHeader(n int) header { return header{make([]byte, n), make([]byte, n)} }

@@ -55,7 +55,6 @@ func Printable(s string) string {
 	}, s)
 }
 
-// A ruleWriter interprets the expressions of a rule.
 type ruleWriter struct {
 	family    string
 	registers map[int]operand

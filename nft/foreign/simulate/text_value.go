@@ -73,7 +73,6 @@ func (k form) isBits() bool {
 	return k == formState || k == formStatus || k == formLabel || k == formTCPFlags
 }
 
-// bits returns a constant as a set of bits.
 func (k form) bits(b []byte) string {
 	n, isNative := native(b)
 	switch {

@@ -197,7 +197,6 @@ func TestRulesOfOtherSourcesAreSkipped(t *testing.T) {
 	}
 }
 
-// destinationIs returns expressions that match a destination.
 func destinationIs(a netip.Addr) []any {
 	return []any{
 		&expr.Payload{OperationType: expr.PayloadLoad, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4, DestRegister: unix.NFT_REG_1},

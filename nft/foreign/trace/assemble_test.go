@@ -78,7 +78,6 @@ func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 	}
 }
 
-// step returns a minimal event of a chain at a hook.
 func step(id uint32, hook simulate.Hook, name string, own bool) resolvedEvent {
 	at := simulate.Chain{Table: simulate.Table{Family: "inet", Name: "t"}, Name: name}
 	return resolvedEvent{
@@ -97,7 +96,6 @@ func begin(id uint32) resolvedEvent {
 	return e
 }
 
-// reply returns the event of the rule that marks a reply.
 func reply(id uint32, hook simulate.Hook) resolvedEvent {
 	e := step(id, hook, "state-"+string(hook), true)
 	e.Kind, e.Rule, e.Verdict.Kind = KindRule, Rule{Handle: 5, Comment: commentReply}, expr.VerdictContinue

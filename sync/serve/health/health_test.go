@@ -34,7 +34,6 @@ func newRig(t *testing.T) *rig {
 	return p
 }
 
-// ask sends a request.
 func (p *rig) ask(method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	p.Handler().ServeHTTP(w, httptest.NewRequestWithContext(p.t.Context(), method, path, strings.NewReader("")))
@@ -54,7 +53,6 @@ func (p *rig) expect(when string, healthz, livez, readyz int) {
 // node is the proxy's own node, which load balancers may use.
 var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
 
-// failed is the result of a failed sync.
 var failed = sync.Result{Err: errors.New("apply batch: service default/secret: no buffer space available")}
 
 func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
@@ -123,7 +121,6 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	}
 }
 
-// pass lets time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestOverdueAfterTwoSyncPeriods(t *testing.T) {

@@ -28,10 +28,8 @@ type kubeProxy struct {
 	probes                            map[string]*prometheus.CounterVec
 }
 
-// byFamily has a metric for each family.
 type byFamily[M any] [len(model.Families)]M
 
-// A vector is a metric with labels.
 type vector[M any] interface {
 	WithLabelValues(...string) M
 }

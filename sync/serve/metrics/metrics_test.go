@@ -43,7 +43,6 @@ func served(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	return values
 }
 
-// both returns the metrics of a name in both families.
 func both(name string, v4, v6 float64) map[string]float64 {
 	return map[string]float64{name + `{ip_family="IPv4"}`: v4, name + `{ip_family="IPv6"}`: v6}
 }

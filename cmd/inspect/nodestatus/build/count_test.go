@@ -40,7 +40,6 @@ func web() []sync.Event {
 	return append(events, sync.SetService{Service: s})
 }
 
-// counted returns the count of an address and endpoint.
 func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.ConnectionCount {
 	c := nft.ConnectionCount{Destination: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
 	if endpoint >= 0 {
@@ -130,7 +129,6 @@ func nodeAddresses() (out []string) {
 	return out
 }
 
-// tracking is a fake of connection tracking.
 type tracking struct {
 	entries []conntrack.Entry
 	err     error
@@ -182,7 +180,6 @@ func TestReadErrorIsAProblem(t *testing.T) {
 	}
 }
 
-// slow is a counter with slow reads.
 type slow struct {
 	takes time.Duration // of each family
 	reads uint64

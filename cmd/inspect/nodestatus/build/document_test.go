@@ -39,7 +39,6 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// cluster returns Services of all kinds.
 func cluster(t *testing.T) []sync.Event {
 	t.Helper()
 	events, problems := manifests.Load("../../../../sync/source/manifests/testdata/cluster", "worker-1")
@@ -78,7 +77,6 @@ func TestKernelDocumentGolden(t *testing.T) {
 	golden(t, "testdata/kernel.txt", got.Bytes())
 }
 
-// address returns address n of a range.
 func address(f model.Family, net byte, n int) netip.Addr {
 	if f == model.IPv4 {
 		return netip.AddrFrom4([4]byte{10, net, byte(n >> 8), byte(n)})

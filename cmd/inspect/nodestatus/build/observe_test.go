@@ -54,7 +54,6 @@ var (
 	podAddr  = netip.MustParseAddrPort("10.244.1.2:8080")
 )
 
-// tracked returns an entry.
 func tracked(id uint32, p model.Protocol, replied, aborted bool) conntrack.Entry {
 	return conntrack.Entry{
 		Protocol: p, Original: frontend, Reply: podAddr, ID: id, Replied: replied, Aborted: aborted,

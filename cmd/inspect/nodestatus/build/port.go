@@ -184,7 +184,6 @@ func (b *portBuilder) isIn(s model.EndpointSlice) bool {
 // budget limits these.
 const maxUnserved = 10_000
 
-// listed returns the endpoints that the port lists.
 func (b *portBuilder) listed(considered []model.EndpointExplanation) (list []model.EndpointExplanation) {
 	full := b.unserved >= maxUnserved
 	for i := range considered {

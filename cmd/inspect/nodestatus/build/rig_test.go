@@ -14,7 +14,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// then is the time of all documents.
 var then = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // config is the configuration of all loops.
@@ -28,13 +27,11 @@ var config = sync.Config{
 	},
 }
 
-// loop returns the snapshot of a loop with these events.
 func loop(t *testing.T, events []sync.Event) sync.Snapshot {
 	t.Helper()
 	return statustest.Snapshot(t, config, kerneltest.New(), events, nil)
 }
 
-// both returns the documents of a loop and of its kernel.
 func both(t *testing.T, events []sync.Event) (daemon, kernel *nodestatus.Document) {
 	t.Helper()
 	return bothOf(t, config, events, nil)
@@ -68,7 +65,6 @@ func one(f model.Family, p model.Protocol, endpoints int) (events []sync.Event, 
 	return []sync.Event{sync.SetService{Service: web}, sync.SetSlice{Slice: slice}}, key, at
 }
 
-// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

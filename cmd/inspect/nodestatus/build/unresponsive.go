@@ -68,7 +68,6 @@ func whyNotAvoided(p *nodestatus.Port, e *nodestatus.Endpoint) string {
 	return nodestatus.LastEndpoint
 }
 
-// addWaiting adds to a document who waits for an endpoint.
 func addWaiting(d *nodestatus.Document, list []hold.Waiting) {
 	if len(list) == 0 {
 		return

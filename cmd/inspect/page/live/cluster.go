@@ -127,7 +127,6 @@ func (c *Cluster) listPeriod() time.Duration {
 	return listPeriod
 }
 
-// list reads the list of nodes.
 func (c *Cluster) list(ctx context.Context) {
 	all, err := c.source.Nodes(ctx)
 	c.mu.Lock()
@@ -175,7 +174,6 @@ func (c *Cluster) forget() {
 	maps.DeleteFunc(c.services, func(k key, s *service) bool { return !s.listed && !reported[k] })
 }
 
-// serviceOf returns the Service of a name.
 func (c *Cluster) serviceOf(k key) *service {
 	s := c.services[k]
 	if s == nil {
@@ -185,7 +183,6 @@ func (c *Cluster) serviceOf(k key) *service {
 	return s
 }
 
-// readCatalogue reads the list of all Services from a node.
 func (c *Cluster) readCatalogue(ctx context.Context, n nodes.Node) {
 	doc, err := c.source.Document(ctx, n, nodestatus.Query{Brief: true})
 	c.mu.Lock()

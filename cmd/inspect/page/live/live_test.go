@@ -40,7 +40,6 @@ func newFake(n int) *fakeNodes {
 	return f
 }
 
-// tallyOf returns the tally of a node with one Service.
 func tallyOf(connections uint64, seconds int) *nodestatus.Tally {
 	return &nodestatus.Tally{
 		Schema: nodestatus.TallySchema, Ready: true, Counted: true, CountedAt: time.Unix(int64(seconds), 0),

@@ -12,7 +12,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// node is a node and its last answers.
 type node struct {
 	nodes.Node
 	asking   bool
@@ -39,7 +38,6 @@ type line struct {
 	rate   float32 // per second, if the node's rates are known
 }
 
-// state is the state of a Service on a node.
 type state struct{ name, severity, problem string }
 
 // answered reports whether the last question was answered.
@@ -85,7 +83,6 @@ func (c *Cluster) answer(n *node, tally *nodestatus.Tally, err error, asked time
 	return n.tallies%findingsFactor == 1
 }
 
-// take takes a tally.
 func (c *Cluster) take(n *node, t *nodestatus.Tally) {
 	seconds := t.CountedAt.Sub(n.tally.CountedAt).Seconds()
 	again := t.Counted && n.tally.Counted && seconds == 0 // the same numbers

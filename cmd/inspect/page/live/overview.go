@@ -9,7 +9,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 )
 
-// service is a Service of the cluster.
 type service struct {
 	key
 	addresses []string
