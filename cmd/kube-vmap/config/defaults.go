@@ -134,7 +134,12 @@ func setDefaults(p *v1alpha1.KubeProxyConfiguration) {
 		p.FeatureGates = map[string]bool{}
 	}
 	setAddressDefaults(p)
-	setSectionDefaults(p)
+	for _, period := range []*metav1.Duration{&p.IPTables.SyncPeriod, &p.IPVS.SyncPeriod, &p.NFTables.SyncPeriod} {
+		orDefault(&period.Duration, 30*time.Second)
+	}
+	orDefault(&p.IPTables.MasqueradeBit, new(int32(14)))
+	orDefault(&p.NFTables.MasqueradeBit, new(int32(14)))
+	orDefault(&p.IPTables.LocalhostNodePorts, new(true))
 	orDefault(&p.ClientConnection.ContentType, "application/vnd.kubernetes.protobuf")
 	orDefault(&p.ClientConnection.QPS, 5)
 	orDefault(&p.ClientConnection.Burst, 10)
@@ -172,13 +177,4 @@ func withPort(address string, port int32) string {
 		return address
 	}
 	return net.JoinHostPort(address, strconv.Itoa(int(port)))
-}
-
-func setSectionDefaults(p *v1alpha1.KubeProxyConfiguration) {
-	for _, period := range []*metav1.Duration{&p.IPTables.SyncPeriod, &p.IPVS.SyncPeriod, &p.NFTables.SyncPeriod} {
-		orDefault(&period.Duration, 30*time.Second)
-	}
-	orDefault(&p.IPTables.MasqueradeBit, new(int32(14)))
-	orDefault(&p.NFTables.MasqueradeBit, new(int32(14)))
-	orDefault(&p.IPTables.LocalhostNodePorts, new(true))
 }

@@ -109,8 +109,6 @@ const (
 	localhost = "localhost"
 )
 
-func isWord(item string) bool { return item == all || item == primary || item == localhost }
-
 // loopback are the addresses that the word localhost makes NodePorts of TCP answer on.
 var loopback = [len(model.Families)]netip.Addr{
 	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback(),

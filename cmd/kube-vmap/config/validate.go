@@ -66,22 +66,23 @@ func (v *validator) notNegative(path string, d time.Duration) {
 	}
 }
 
-func (v *validator) positive(path string, d time.Duration) {
-	if d <= 0 {
-		v.invalid(path, metav1.Duration{Duration: d}, "must be greater than 0")
-	}
-}
-
 func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 	if !slices.Contains([]v1alpha1.ProxyMode{ModeNFTables, ModeIPTables, ModeIPVS}, p.Mode) {
 		v.notSupported("mode", string(p.Mode), string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
 	}
-	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // for the cleanup after kube-proxy, in any mode
+	for i, r := range p.IPVS.ExcludeCIDRs { // for the cleanup after kube-proxy, in any mode
+		if _, err := convert.ParsePrefix(nil, r); err != nil {
+			v.invalid(field.NewPath("ipvs.excludeCIDRs").Index(i).String(), r,
+				"must be a range such as 192.0.2.0/24 or 2001:db8::/32")
+		}
+	}
 }
 
 func (v *validator) section(s section) {
 	v.within(s.marks+".masqueradeBit", s.masqueradeBit, 0, 31)
-	v.positive(s.periods+".syncPeriod", s.syncPeriod)
+	if s.syncPeriod <= 0 {
+		v.invalid(s.periods+".syncPeriod", metav1.Duration{Duration: s.syncPeriod}, "must be greater than 0")
+	}
 	v.notNegative(s.periods+".minSyncPeriod", s.minSyncPeriod)
 	if s.syncPeriod > 0 && s.minSyncPeriod > s.syncPeriod {
 		v.invalid(s.periods+".minSyncPeriod", metav1.Duration{Duration: s.minSyncPeriod},
@@ -123,7 +124,7 @@ func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
 func (v *validator) nodePorts(items []string) {
 	for i, item := range items {
 		path := field.NewPath("nodePortAddresses").Index(i)
-		if isWord(item) {
+		if slices.Contains([]string{all, primary, localhost}, item) {
 			if slices.Contains(items[:i], item) {
 				v.errs = append(v.errs, field.Duplicate(path, item))
 			}
@@ -166,14 +167,6 @@ func (c *Config) CheckPorts() error {
 		}
 	}
 	return c.named(v.errs)
-}
-
-func (v *validator) ranges(path string, ranges []string) {
-	for i, r := range ranges {
-		if _, err := convert.ParsePrefix(nil, r); err != nil {
-			v.invalid(field.NewPath(path).Index(i).String(), r, "must be a range such as 192.0.2.0/24 or 2001:db8::/32")
-		}
-	}
 }
 
 func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {

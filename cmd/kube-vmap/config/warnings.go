@@ -142,21 +142,19 @@ func (c *Config) Write(w io.Writer) error {
 // {"a.b": 1}. Empty lists become nil, since a file shows both alike.
 func flatten(fields map[string]any) map[string]any {
 	out := map[string]any{}
-	flattenInto(out, "", fields)
-	return out
-}
-
-func flattenInto(out map[string]any, prefix string, fields map[string]any) {
 	for name, value := range fields {
 		if inner, ok := value.(map[string]any); ok {
-			flattenInto(out, prefix+name+".", inner)
+			for path, v := range flatten(inner) {
+				out[name+"."+path] = v
+			}
 			continue
 		}
 		if list, ok := value.([]any); ok && len(list) == 0 {
 			value = nil
 		}
-		out[prefix+name] = value
+		out[name] = value
 	}
+	return out
 }
 
 func flattenConfig(p *v1alpha1.KubeProxyConfiguration) (map[string]any, error) {

@@ -44,10 +44,6 @@ type egress struct {
 	via netip.Addr
 }
 
-func newSourceCache(s Sources, f model.Family) *sourceCache {
-	return &sourceCache{Sources: s, family: f}
-}
-
 // A memo has the answers to questions, errors included. The zero value is ready.
 type memo[K comparable, V any] struct{ known map[K]answer[V] }
 

@@ -181,18 +181,6 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 	w.setTranslation(source, to)
 }
 
-func (w *walk) applyMasquerade(as netip.Addr) {
-	to := Event{Step: path.Step{To: as.String()}}
-	w.report(path.StepMasquerade, "masquerade, the source becomes "+as.String(), to)
-	w.record.masquerade = true
-	w.setTranslation(true, netip.AddrPortFrom(as, 0))
-}
-
-func (w *walk) noteRefused(how string) {
-	w.record.how, w.record.verdict = how, path.VerdictRefused
-	w.report(path.StepReject, "rejected with "+how, Event{Destination: w.frame.destination()})
-}
-
 func (w *walk) noteDropped() {
 	if w.record.verdict != path.VerdictRefused {
 		w.record.verdict = path.VerdictDropped

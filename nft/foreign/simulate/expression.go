@@ -62,10 +62,6 @@ func (w *walk) notrack() (verdict, error) {
 	return verdictContinue, nil
 }
 
-func (w *walk) nativeQueue(e *expr.Queue) (verdict, error) {
-	return w.queue(e.Num)
-}
-
 // objref refers to an object (NFT_OBJECT_*). Some only count, or only configure connection
 // tracking: counters, helpers, timeouts, expectations. Others may give a verdict.
 func (w *walk) objref(e *expr.Objref) (verdict, error) {

@@ -74,7 +74,7 @@ var kinds = []*kind{
 	of("masq", 3, func(w *walk, _ *expr.Masq) (verdict, error) { return w.masquerade() }, (*ruleWriter).masquerade),
 	of("redir", 3, (*walk).redirect, (*ruleWriter).redirect),
 	of("reject", 2, (*walk).reject, (*ruleWriter).reject),
-	of("queue", 3, (*walk).nativeQueue, (*ruleWriter).queue),
+	of("queue", 3, func(w *walk, e *expr.Queue) (verdict, error) { return w.queue(e.Num) }, (*ruleWriter).queue),
 	of("notrack", 1, func(w *walk, _ *expr.Notrack) (verdict, error) { return w.notrack() },
 		func(w *ruleWriter, _ *expr.Notrack) { w.write("notrack") }),
 	of("objref", 2, (*walk).objref, (*ruleWriter).objref),

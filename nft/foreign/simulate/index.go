@@ -35,21 +35,11 @@ type destinationIndex struct {
 }
 
 func newRuleList(rules []Rule, f model.Family) *ruleList {
-	l := &ruleList{rules: withEffect(rules)}
+	l := &ruleList{rules: slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !hasEffect(r) })}
 	if len(rules) >= minIndexed {
 		l.index, l.sources = newDestinationIndex(l.rules, f)
 	}
 	return l
-}
-
-func withEffect(rules []Rule) []Rule {
-	out := make([]Rule, 0, len(rules))
-	for _, r := range rules {
-		if hasEffect(r) {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 func newDestinationIndex(rules []Rule, f model.Family) (*destinationIndex, []netip.Prefix) {
@@ -120,22 +110,18 @@ func requiredDestination(r Rule, f model.Family) (d destination) {
 			d.addPayload(e, compared, f)
 			d.addSource(e, r.Expressions[i+1:], f)
 		case Extension:
-			d.addPorts(e)
+			if e.requires == nil {
+				break
+			}
+			if r := e.requires(e.info); r.from == r.to {
+				d.Port = r.from
+			}
 		}
 		if _, acts := effects(e); acts || isPick(e) {
 			return d
 		}
 	}
 	return d
-}
-
-func (d *destination) addPorts(x Extension) {
-	if x.requires == nil {
-		return
-	}
-	if r := x.requires(x.info); r.from == r.to {
-		d.Port = r.from
-	}
 }
 
 func (d *destination) addPayload(e *expr.Payload, compared []byte, f model.Family) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/simulate/path"
 )
 
 var verdictAccept = verdict{kind: expr.VerdictAccept}
@@ -130,7 +131,9 @@ func (w *walk) masquerade() (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.applyMasquerade(a)
+	w.report(path.StepMasquerade, "masquerade, the source becomes "+a.String(), Event{Step: path.Step{To: a.String()}})
+	w.record.masquerade = true
+	w.setTranslation(true, netip.AddrPortFrom(a, 0))
 	return verdictAccept, nil
 }
 
@@ -189,7 +192,8 @@ func (w *walk) reject(e *expr.Reject) (verdict, error) {
 // refuse sends a refusal, but no ICMP about what a rule has made a packet for another host (icmp_send).
 func (w *walk) refuse(how string) verdict {
 	if t := w.frame.packetType; how == HowReset || t == nil || t[0] == unix.PACKET_HOST {
-		w.noteRefused(how)
+		w.record.how, w.record.verdict = how, path.VerdictRefused
+		w.report(path.StepReject, "rejected with "+how, Event{Destination: w.frame.destination()})
 	}
 	return verdict{kind: expr.VerdictDrop}
 }

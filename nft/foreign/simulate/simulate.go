@@ -15,7 +15,7 @@ import (
 // from its own addresses. An error is about the sources. What cannot be predicted is an outcome, not
 // an error.
 func Run(s Sources, p Packet, in Link) (Result, error) {
-	m := newSourceCache(s, p.Family())
+	m := &sourceCache{Sources: s, family: p.Family()}
 	if err := m.readBaseChains(); err != nil {
 		return Result{}, err
 	}
@@ -120,8 +120,7 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 		return nil
 	}
 	i := slices.IndexFunc(*flows, func(f Flow) bool {
-		return f.Client == netip.AddrPortFrom(p.From, p.FromPort) &&
-			!f.Reopens
+		return f.Client == netip.AddrPortFrom(p.From, p.FromPort) && !f.Reopens
 	})
 	if i < 0 {
 		return nil

@@ -214,10 +214,7 @@ func (w *walk) matchStatistic(b info) (bool, error) {
 // matchRPFilter is rpfilter_mt of net/ipv4/netfilter/ipt_rpfilter.c.
 func (w *walk) matchRPFilter(b info) (bool, error) {
 	loose, mark, acceptLocal, invert := b.u8(0)&1 != 0, b.u8(0)&2 != 0, b.u8(0)&4 != 0, b.u8(0)&8 != 0
-	if w.frame.in == (Link{}) {
-		return !invert, nil
-	}
-	if w.frame.in.Name == loopback {
+	if w.frame.in == (Link{}) || w.frame.in.Name == loopback {
 		return !invert, nil
 	}
 	query := RouteQuery{To: w.frame.source().Addr(), From: w.frame.destination().Addr(), Lookup: true}

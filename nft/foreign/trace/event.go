@@ -20,7 +20,6 @@ type Kind uint8
 // The kinds, as the kernel numbers them (enum nft_trace_types).
 const (
 	KindPolicy Kind = unix.NFT_TRACETYPE_POLICY // the end of a base chain
-	KindReturn Kind = unix.NFT_TRACETYPE_RETURN // back to the calling chain
 	KindRule   Kind = unix.NFT_TRACETYPE_RULE   // a rule that matched
 )
 
