@@ -52,8 +52,8 @@ func TestTwoProxiesOnOneNode(t *testing.T) {
 				}
 			})
 			for _, family := range model.Families {
-				if err := ping(l.Outside, clusterIP(family, 5), silence); err == nil {
-					t.Errorf("unused ClusterIP %s answers", clusterIP(family, 5))
+				if err := ping(l.Outside, daemon.Service{Number: 5}.Addr(family, model.KindClusterIP), silence); err == nil {
+					t.Errorf("unused ClusterIP %s answers", daemon.Service{Number: 5}.Addr(family, model.KindClusterIP))
 				}
 			}
 			daemon.Shows(t, l.Node.Host, "get services -A --service-proxy-name edge --no-headers -o name", "service/others service/others-empty")

@@ -249,7 +249,8 @@ func TestThreeRetries(t *testing.T) {
 }
 
 // TestRetryMeetsAnotherEndpoint has one endpoint of 16 refuse, with affinity and with schedulers that
-// would pick the same endpoint for a client again.
+// would pick the same endpoint for a client again. All four attempts of a client meet the one that
+// refuses in one of 65,536 cases, of three clients in less than one run of a million.
 func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 	const ports, clients = 16, 100
 	for name, service := range map[string]daemon.Service{
@@ -261,6 +262,7 @@ func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 			service.Times, service.RetryRefused = ports, true
 			s := newScene(t, lab.Options{Pods: 1}, service)
 			s.set(daemon.Serve(t, ports-1, s.lab.Pods...)...)
+			var unlucky atomic.Int32
 			for _, k := range daemon.Kinds {
 				refused, _ := s.counts()
 				var group errgroup.Group
@@ -268,6 +270,9 @@ func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 					for n := range clients {
 						group.Go(func() error {
 							a, err := s.ask(client{s.lab.Outside, k, f}, daemon.ClientAddr(f, n))
+							if err == nil && a.Outcome == lab.Refused && a.Took > 3*time.Second && unlucky.Add(1) < 3 {
+								return nil
+							}
 							if err == nil && a.Outcome != lab.Answered {
 								err = fmt.Errorf("client %d at %s over %s: %s after %s", n, k, f, a, a.Took)
 							}
