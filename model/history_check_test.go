@@ -95,7 +95,9 @@ func (h *history) checkObjects() {
 	}
 }
 
-func sameSlice(a, b EndpointSlice) bool { return reflect.DeepEqual(a, b) }
+// sameSlice does not tell empty lists from nil: of two slices that differ in that only, the map keeps
+// the first one.
+func sameSlice(a, b EndpointSlice) bool { return a.equal(&b) }
 
 // checkPools checks that every frontend has the pool of a programmed owner.
 func (h *history) checkPools() {
