@@ -80,5 +80,12 @@ func masqueradeLabel() uint {
 	return first + uint(h.Sum32()%(own-first))
 }
 
+// loopLabel is the bit for packets to an external address that no port of a Service takes, and that
+// the node would send back by the interface they came from: the router there sends them again, until
+// their TTL ends. What a node sends elsewhere may reach a host that has the address, such as another
+// node, or a load balancer outside. It is no verdict yet, since ports without endpoints are rejected
+// or held, at the hook for all refusals.
+const loopLabel = 121
+
 // DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14

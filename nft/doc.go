@@ -45,9 +45,9 @@
 //	source-check             -                             drops sources that are denied, or not allowed
 //	dispatch                 -                             looks up services, then node ports
 //	restore-check            -                             what was rewritten and not translated: restore
-//	loop-check               -                             the same, and drops what would loop: external-ips
+//	loop-check               -                             the same, and labels what would loop: external-ips
 //	restore                  -                             undoes rewrite: the packet is rejected as it came
-//	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs
+//	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs, label
 //	source-port              -                             masquerades, with a source port by protocol
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N

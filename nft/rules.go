@@ -99,11 +99,11 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 	case ChainRestoreCheck:
 		return restoreCheckRules(id, set(SetClusterIPs))
 	case ChainLoopCheck:
-		// The router would send the packet to the node again, until its TTL ends; a pod's then belongs to
-		// a connection that is confirmed. What the node sends elsewhere may reach a host that has the
-		// address: another node, or a load balancer outside.
-		return append(append([]Rule{{confirmed(), translated(), back()}}, restoreCheckRules(id, set(SetClusterIPs))...),
-			Rule{notTranslated(), in(set(SetExternalIPs)), sentBack(), drop()})
+		rules := append([]Rule{{confirmed(), translated(), back()}}, restoreCheckRules(id, set(SetClusterIPs))...)
+		if !c.NoLabels {
+			rules = append(rules, Rule{notTranslated(), in(set(SetExternalIPs)), sentBack(), setLabel(loopLabel)})
+		}
+		return rules
 	case ChainRestore:
 		return restoreRules(fam)
 	case ChainFilterInput:
@@ -127,13 +127,17 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 		}
 		// A datagram that follows another one without a reply is still new, but its connection has
 		// passed these rules. If its endpoint is removed, package flows deletes the connection.
-		return append(
+		rules = append(
 			rules,
 			Rule{confirmed(), translated(), back()},
 			Rule{notTranslated(), by(SetNoEndpointServices)},
 			Rule{in(set(SetClusterIPs)), goTo(id.as(ChainReject))}, // also an endpoint that is a ClusterIP
 			Rule{notTranslated(), in(set(SetServiceCIDRs)), drop()},
 		)
+		if !c.NoLabels {
+			rules = append(rules, Rule{notTranslated(), labelled(loopLabel), drop()})
+		}
+		return rules
 	case ChainSourcePort:
 		return sourcePortRules()
 	case ChainReject:
