@@ -258,7 +258,8 @@ func TestSourceRangesLimitAllAddressesButClusterIPs(t *testing.T) {
 	check("ranges", 1, external, []*client{s.node, s.nodeOther, allowed}, []*client{s.pod, blocked})
 	check("the node's other address is an address of its node ports", 2, []kind{nodePort, nodePortToo}, []*client{s.node, s.nodeOther},
 		[]*client{s.pod, allowed, blocked})
-	check("and of nothing else", 2, []kind{vip, externalIP}, []*client{s.node}, []*client{s.pod, s.nodeOther, allowed, blocked})
+	primary := s.node.fromOther("the node from its primary address", [...]netip.Addr{nodeAddr(model.IPv4), nodeAddr(model.IPv6)})
+	check("and of nothing else", 2, []kind{vip, externalIP}, []*client{primary}, []*client{s.pod, s.nodeOther, allowed, blocked})
 	check("denied", 3, external, []*client{s.pod, s.node, s.nodeOther, allowed}, []*client{blocked})
 	check("denied among allowed ones", 4, external, []*client{s.node, s.nodeOther, allowed}, []*client{s.pod, blocked})
 	check("denied at load balancer addresses", 5, []kind{vip}, []*client{s.pod, s.node, allowed}, []*client{blocked})
