@@ -77,15 +77,15 @@ func masqueradeLabel() uint {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(model.ProxyName())) // never fails
-	return first + uint(h.Sum32()%(own-first))
+	return first + 2*uint(h.Sum32()%((own-first)/2))
 }
 
-// loopLabel is the bit for packets to an external address that no port of a Service takes, and that
-// the node would send back by the interface they came from: the router there sends them again, until
-// their TTL ends. What a node sends elsewhere may reach a host that has the address, such as another
-// node, or a load balancer outside. It is no verdict yet, since ports without endpoints are rejected
-// or held, at the hook for all refusals.
-const loopLabel = 121
+// loopLabel returns the bit for packets to an external address that no port of a Service takes, and
+// that the node would send back by the interface they came from: the router there sends them again,
+// until their TTL ends. What a node sends elsewhere may reach a host that has the address, such as
+// another node, or a load balancer outside. It is no verdict yet, since ports without endpoints are
+// rejected or held, at the hook for all refusals.
+func loopLabel() uint { return masqueradeLabel() + 1 }
 
 // DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14

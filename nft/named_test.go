@@ -60,9 +60,15 @@ func TestRulesOfNamedProxy(t *testing.T) {
 		"- ct label 120 meta mark set meta mark & 0xffffbfff goto source-port",
 		"- ip saddr != 10.244.0.0/16 meta mark set meta mark | 0x00004000 ct label set 120",
 		"- meta mark set meta mark | 0x00004000 ct label set 120",
-		"+ ct label 68 meta mark set meta mark & 0xffffbfff goto source-port",
-		"+ ip saddr != 10.244.0.0/16 ct label set 68",
-		"+ ct label set 68",
+		"- ct status ! dnat ip daddr @external-ips fib daddr . iif oif != 0 ct label set 121",
+		"- ct status ! dnat ip6 daddr @external-ips fib daddr . iif oif != 0 ct label set 121",
+		"- ct status ! dnat ct label 121 drop",
+		"+ ct status ! dnat ip daddr @external-ips fib daddr . iif oif != 0 ct label set 73",
+		"+ ct status ! dnat ip6 daddr @external-ips fib daddr . iif oif != 0 ct label set 73",
+		"+ ct status ! dnat ct label 73 drop",
+		"+ ct label 72 meta mark set meta mark & 0xffffbfff goto source-port",
+		"+ ip saddr != 10.244.0.0/16 ct label set 72",
+		"+ ct label set 72",
 	}
 	c := sampleConfig
 	for _, c.NoLabels = range []bool{false, true} {

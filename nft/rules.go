@@ -101,7 +101,7 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 	case ChainLoopCheck:
 		rules := append([]Rule{{confirmed(), translated(), back()}}, restoreCheckRules(id, set(SetClusterIPs))...)
 		if !c.NoLabels {
-			rules = append(rules, Rule{notTranslated(), in(set(SetExternalIPs)), sentBack(), setLabel(loopLabel)})
+			rules = append(rules, Rule{notTranslated(), in(set(SetExternalIPs)), sentBack(), setLabel(loopLabel())})
 		}
 		return rules
 	case ChainRestore:
@@ -135,7 +135,7 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 			Rule{notTranslated(), in(set(SetServiceCIDRs)), drop()},
 		)
 		if !c.NoLabels {
-			rules = append(rules, Rule{notTranslated(), labelled(loopLabel), drop()})
+			rules = append(rules, Rule{notTranslated(), labelled(loopLabel()), drop()})
 		}
 		return rules
 	case ChainSourcePort:

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -107,22 +109,26 @@ func (s *scene) checkMetrics(t *testing.T) {
 		services[labels] += n
 		endpoints[fmt.Sprintf("endpoint_address=%q,", at.endpoint)+labels] += n
 	}
-	page, err := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]map[string]uint64{"service": services, "endpoint": endpoints} {
-		found := 0
-		for _, m := range regexp.MustCompile(`(?m)^kubevmap_`+name+`_connections_total\{(.*)\} (\S+)$`).FindAllStringSubmatch(page, -1) {
-			if got, err := strconv.ParseFloat(m[2], 64); err != nil || got != float64(want[m[1]]) {
-				t.Errorf("%s: the metric is %s, want %d", m[1], m[2], want[m[1]])
+	// Between readings of the kernel, at least a second apart, metrics stay.
+	eventually.Succeeds(t, "metrics", func() (err error) {
+		page, failed := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
+		if failed != nil {
+			return failed
+		}
+		for name, want := range map[string]map[string]uint64{"service": services, "endpoint": endpoints} {
+			found := 0
+			for _, m := range regexp.MustCompile(`(?m)^kubevmap_`+name+`_connections_total\{(.*)\} (\S+)$`).FindAllStringSubmatch(page, -1) {
+				if got, failed := strconv.ParseFloat(m[2], 64); failed != nil || got != float64(want[m[1]]) {
+					err = errors.Join(err, fmt.Errorf("%s: the metric is %s, want %d", m[1], m[2], want[m[1]]))
+				}
+				found++
 			}
-			found++
+			if found != len(want) {
+				err = errors.Join(err, fmt.Errorf("%d series of %ss, want %d", found, name, len(want)))
+			}
 		}
-		if found != len(want) {
-			t.Errorf("%d series of %ss, want %d", found, name, len(want))
-		}
-	}
+		return err
+	})
 }
 
 func TestCountsSurviveScalingAndRestarts(t *testing.T) {
