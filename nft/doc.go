@@ -47,7 +47,7 @@
 //	restore-check            -                             what was rewritten and not translated: restore
 //	loop-check               -                             the same, and labels what would loop: external-ips
 //	restore                  -                             undoes rewrite: the packet is rejected as it came
-//	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs, label
+//	service-check            -                             rejects or drops by no-endpoint-*, cluster-ips, service-cidrs
 //	source-port              -                             masquerades, with a source port by protocol
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N
