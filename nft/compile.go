@@ -24,7 +24,7 @@ type frontendState struct {
 	numbers *stickyNumbers
 	// tracksAddrs means that the addresses of its endpoints are in SetEndpointIPs.
 	tracksAddrs bool
-	// answersPing means that its address is not in SetUnservedIPs.
+	// answersPing means that its address is not in SetNoPingIPs.
 	answersPing bool
 }
 

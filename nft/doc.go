@@ -84,7 +84,7 @@
 //	node-port-service-ports  proto . dport : port                          its port
 //	cluster-ips              daddr                                         ClusterIPs, of which other ports are rejected
 //	external-ips             daddr                                         external addresses; other ports do not loop
-//	unserved-ips             daddr                                         addresses that do not answer pings
+//	no-ping-ips              daddr                                         addresses that do not answer pings
 //	node-ips                 daddr                                         node addresses that serve node ports
 //	hairpin                  saddr . daddr                                 endpoints of this node that reach themselves
 //	service-cidrs            daddr                                         ServiceCIDRs; other addresses are dropped

@@ -25,11 +25,11 @@ func (c *Config) pingRules(id ChainID) []Rule {
 		return nil
 	}
 	fam := &families[id.Family]
-	served := notIn(SetID{Family: id.Family, Kind: SetUnservedIPs})
-	rules := []Rule{{echoRequest(fam), in(SetID{Family: id.Family, Kind: SetClusterIPs}), served, translateTo(fam, to)}}
+	answers := notIn(SetID{Family: id.Family, Kind: SetNoPingIPs})
+	rules := []Rule{{echoRequest(fam), in(SetID{Family: id.Family, Kind: SetClusterIPs}), answers, translateTo(fam, to)}}
 	if id.Kind == ChainNATPrerouting {
 		external := in(SetID{Family: id.Family, Kind: SetExternalIPs})
-		rules = append(rules, Rule{echoRequest(fam), external, served, sentBack(), translateTo(fam, to)})
+		rules = append(rules, Rule{echoRequest(fam), external, answers, sentBack(), translateTo(fam, to)})
 	}
 	return rules
 }

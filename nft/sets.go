@@ -27,8 +27,8 @@ const (
 	SetNodePortServiceIPs                  // the ClusterIP behind a node port
 	SetNodePortServicePorts                // the port behind a node port
 	SetClusterIPs                          // all ClusterIPs; their unknown ports are rejected
-	SetExternalIPs                         // load balancer and external addresses; their unknown ports are dropped
-	SetUnservedIPs                         // the ones of both without an endpoint, with [Config].PingTo
+	SetExternalIPs                         // load balancer and external addresses; their unknown ports do not loop
+	SetNoPingIPs                           // the ones of both that do not answer pings, with [Config].PingTo
 	SetNodeIPs                             // addresses that serve node ports
 	SetHairpin                             // pods that may reach themselves
 	SetServiceCIDRs                        // ranges of ClusterIPs; their unknown addresses are dropped
@@ -95,7 +95,7 @@ var setSchema = [setKinds]struct {
 	SetNodePortServicePorts: {"node-port-service-ports", Layout{Key: nodePortKey, Content: ContentPort}},
 	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
 	SetExternalIPs:          {"external-ips", Layout{Key: []Field{FieldDestination}}},
-	SetUnservedIPs:          {"unserved-ips", Layout{Key: []Field{FieldDestination}}},
+	SetNoPingIPs:            {"no-ping-ips", Layout{Key: []Field{FieldDestination}}},
 	SetNodeIPs:              {"node-ips", Layout{Key: []Field{FieldDestination}}},
 	SetHairpin:              {"hairpin", Layout{Key: []Field{FieldSource, FieldDestination}}},
 	SetServiceCIDRs:         {"service-cidrs", Layout{Key: []Field{FieldDestination}, Interval: true}},
@@ -148,7 +148,7 @@ func (k SetKind) slotted() bool {
 
 // ofAddresses reports whether a set of the kind has one element for all frontends of an address.
 // These kinds follow each other, from SetClusterIPs on.
-func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetUnservedIPs }
+func (k SetKind) ofAddresses() bool { return SetClusterIPs <= k && k <= SetNoPingIPs }
 
 // hasSources reports whether the elements of a set of the kind are sources.
 func (k SetKind) hasSources() bool { return k == SetAllowedSources || k == SetDeniedSources }

@@ -51,7 +51,7 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 			"\t\tjump dispatch",
 			"\t\tip daddr . meta l4proto . th dport vmap @local-services",
 			"\t\tip daddr @node-ips meta l4proto . th dport vmap @local-node-ports",
-			"\t\ticmp type echo-request ip daddr @cluster-ips ip daddr != @unserved-ips dnat to 192.0.2.1",
+			"\t\ticmp type echo-request ip daddr @cluster-ips ip daddr != @no-ping-ips dnat to 192.0.2.1",
 			"\t}",
 			"",
 			"\tchain restore {", "\t\t# a rule that kube-vmap does not make here with these flags", "\t}",

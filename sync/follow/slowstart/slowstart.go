@@ -102,7 +102,7 @@ func (s *SlowStart) applyCommits(now time.Time) {
 // step takes the endpoints to their steps of that time, and reports whether that changes any.
 func (p *pool) step(now time.Time) (changed bool) {
 	end := p.last.Add(2 * p.lasts)
-	if !now.Before(end) {
+	if !now.Before(end) { // the commit without steps removes the pool
 		p.Cluster.Steps, p.Local.Steps, p.due = model.Steps{}, model.Steps{}, now.Add(time.Hour)
 		return true
 	}
