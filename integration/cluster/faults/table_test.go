@@ -140,7 +140,7 @@ var faults = []fault{
 	},
 	{
 		name: "Pod that hangs", symptom: "a third of the connections to Service NS/web time out, all its Pods are ready",
-		command: problems, want: []string{"does not answer", "web-3"},
+		command: problems, want: []string{"does not answer | no reply", "web-3"},
 		set: func(s *scene) {
 			for i := range s.cluster.Nodes[:2] {
 				_, err := s.pods(i)[0].Serve(model.TCP, hangPort)
