@@ -33,13 +33,13 @@
 // The decisions: criteria.go (which endpoints serve a port), reasons.go (why an endpoint
 // does not), frontends.go (the frontends of one Service), healthcheck.go, claims.go
 // (which Service owns an address and port), budget.go (which Services are too expensive),
-// weights.go, maglev.go.
+// scheduler.go, maglev.go.
 //
-// What followers change: overlay.go; unresponsive.go, shares.go, hold.go.
+// What followers change: overlay.go, unresponsive.go, slowstart.go.
 //
 // The state: servicemap.go, resolver.go (turns changed Services into changed frontends),
-// postpone.go (which changes are postponed), snapshot.go.
+// postpone.go (which changes are postponed).
 //
-// The index of endpoints, which makes large Services cheap: traits.go,
-// candidates.go, endpointindex.go, indexdelta.go, endpointcache.go.
+// The index of endpoints, which makes large Services cheap: candidates.go,
+// endpointindex.go, endpointcache.go.
 package model

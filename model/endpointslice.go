@@ -20,7 +20,7 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // A new field here or in [Endpoint] is decoded in package sync/source/cluster/protobuf and filled in
 // by package sync/source/convert; one of EndpointSlice must also be in its equal method, or changes
 // of it are ignored (a test finds fields that are not). candidates.go decides which of two
-// endpoints with the same address counts; traits.go and criteria.go decide the effect of the field on
+// endpoints with the same address counts; criteria.go decides the effect of the field on
 // traffic.
 type EndpointSlice struct {
 	Name      EndpointSliceName

@@ -291,3 +291,48 @@ func (m *ServiceMap) markAll() {
 		m.mark(e)
 	}
 }
+
+// ServiceSnapshot is a Service with its slices. It must not be changed.
+type ServiceSnapshot struct {
+	*Service
+	Slices []EndpointSlice
+}
+
+// Snapshot lists all Services with their slices, unsorted. It is cheap because
+// endpoints are not copied. Later events do not change it.
+func (m *ServiceMap) Snapshot() []ServiceSnapshot {
+	n := 0
+	for _, e := range m.services {
+		n += len(e.slices)
+	}
+	all, out := make([]EndpointSlice, 0, n), make([]ServiceSnapshot, 0, m.count)
+	for _, e := range m.services {
+		if e.service == nil {
+			continue
+		}
+		from := len(all)
+		all = append(all, e.slices...)
+		out = append(out, ServiceSnapshot{e.service, all[from:len(all):len(all)]})
+	}
+	return out
+}
+
+// Maps keep the memory of their largest size. The memory of deleted Services must be
+// freed.
+const (
+	minShrinkPeak = 4096 // smaller maps are not worth a copy
+	shrinkFactor  = 8    // a map smaller than this fraction of its peak is copied
+)
+
+// Shrink returns the map, or a copy if it is much smaller than its largest size, which
+// *peak holds and Shrink updates.
+func Shrink[M ~map[K]V, K comparable, V any](m M, peak *int) M {
+	*peak = max(*peak, len(m))
+	if *peak < minShrinkPeak || len(m) > *peak/shrinkFactor {
+		return m
+	}
+	out := make(M, len(m))
+	maps.Copy(out, m)
+	*peak = len(m)
+	return out
+}
