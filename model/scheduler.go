@@ -16,7 +16,7 @@ import (
 //   - its choice ([Pool.PicksOneOf]) and slots below (a hash has at most [MaxSlots]), and
 //     its cost in budget.go if it takes a table
 //   - a method in nft/chains.go, its expression in nft/pick.go, its probe in nft/sample.go, and in
-//     nft/installed_read.go what a read of the kernel shows
+//     nft/installed.go what a read of the kernel shows
 //   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random;
 //     its name in nodestatus/document.go
 //   - draws for tests in sync/source/convert/converttest/draw.go and sync/looptest/history.go, and

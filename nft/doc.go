@@ -114,12 +114,11 @@
 //	element, compile               a frontend as elements; frontend_elements: those it does not share
 //	elementref                     elements that are made when they are encoded
 //	slots                          endpoints keep their slots, as many as they have shares
-//	numbers                        the numbers of endpoints that clients are assigned to
-//	ruleset, plan, grow            the state, a change of it, sets that are too small
+//	ruleset, plan                  the state, a change of it
 //	frontends, collect             the whole state, in order; its elements
 //	tables, diff                   the same, compared with what the kernel holds
 //	references                     which chains and sets are in use
-//	edit, batch, steps             a batch in the order that the kernel accepts, and divided
+//	edit, batch, steps             a batch in the order that the kernel accepts, and divided; sets that are too small
 //	installed                      the rule set read back as frontends
 //	text_*                         batch, rule set, tables and differences as nft text
 //

@@ -1,12 +1,28 @@
+// Package kernel programs nf_tables: it commits batches, whole or not at all, and reads
+// back what the kernel holds in our tables.
+//
+// A batch leaves as the bytes it was encoded to, in one sendto. When that returns, the
+// transaction is over, and the errors are ready to be read. No acknowledgements are
+// requested, so an accepted batch of any size has no reply. Reads have a socket of their
+// own, because replies to a dump and errors of a batch would mix.
+//
+// google/nftables is not used here: it encodes a first load several times slower, with
+// an allocation or more for each element, and its error does not say which element was
+// refused.
 package kernel
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
+	"io/fs"
 
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/wire"
 )
 
 // A Kernel holds the sockets to nf_tables of one network namespace. It is not safe for
@@ -54,3 +70,55 @@ func (k *Kernel) Share() (*Kernel, error) {
 func (k *Kernel) Close() error {
 	return errors.Join(k.read.Close(), k.writer.close())
 }
+
+// probeTable is the name of the table used to validate a sample in the kernel. The
+// transaction is never committed, so the table never exists.
+const probeTable = "kube-vmap-probe"
+
+// Probe has the kernel validate everything that a rule set needs. The error says in one
+// line what is missing: permission, nf_tables, or one of its parts.
+func (k *Kernel) Probe(c nft.Config) error {
+	return explainProbe(k.check(nft.Sample(c), probeTable))
+}
+
+// SupportsOwner reports whether the kernel lets a table belong to a socket and keeps it
+// when that closes (table flags owner and persist; Linux 6.9, da5141bbe0c2).
+func (k *Kernel) SupportsOwner() (bool, error) {
+	err := k.check(nft.Batch{nft.AddTable{Protected: true}}, probeTable)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	return err == nil, explainProbe(err)
+}
+
+// SupportsLabels reports whether connections can have labels (CONFIG_NF_CONNTRACK_LABELS).
+func (k *Kernel) SupportsLabels() (bool, error) {
+	return labelsSupported(k.check(nft.SampleLabels(), probeTable))
+}
+
+// labelsSupported interprets the reply to a probe of labels (nft_ct_get_init,
+// nft_ct_set_init).
+func labelsSupported(err error) (bool, error) {
+	var refusal *wire.Error
+	if errors.As(err, &refusal) && refusal.Expression == "ct" && errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil
+	}
+	return err == nil, explainProbe(err)
+}
+
+// explainProbe interprets the reply to a probe.
+func explainProbe(err error) error {
+	var refusal *wire.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return permission(err)
+	case errors.As(err, &refusal):
+		return fmt.Errorf("the kernel lacks %s: %w", refusal.Missing(), refusal.Errno)
+	}
+	return fmt.Errorf("try nftables: %w", err)
+}
+
+// permission adds to an error that is [fs.ErrPermission] how to get permission.
+func permission(err error) error { return socket.ExplainPermission(err, "program nftables") }

@@ -104,7 +104,7 @@ func (e *encoder) intervalEnd(k *nft.Key) {
 }
 
 // key writes a key; of a prefix, its first address. [decoder.key] reads it. Connection
-// counts have keys of their own (connections.go).
+// counts have keys of their own (rules_count.go).
 func (e *encoder) key(l *nft.Layout, k *nft.Key) {
 	at := e.OpenNested(unix.NFTA_SET_ELEM_KEY)
 	value := e.Open(unix.NFTA_DATA_VALUE)

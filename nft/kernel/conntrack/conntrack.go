@@ -1,15 +1,45 @@
+// Package conntrack lists and deletes entries of the kernel's connection tracking. It has
+// no policy: callers decide which entries.
+//
+//	kernel: entries of a protocol, or of one of its ports
+//	           |
+//	           v  List
+//	want(original destination, reply source)? --- no ---> skipped
+//	           |
+//	          yes
+//	           v
+//	        []Entry --- Delete ---> kernel: each by its key
+//
+// A [Watch] reports new entries of one source port, also those that end immediately.
+//
+// The key is the whole tuple of replies, the zone and the id. If an entry ended meanwhile,
+// a new one in its place with another endpoint is left alone.
+//
+// The kernel can also delete by a filter (CTA_FILTER in CT_DELETE, since Linux 6.11), which is not
+// used. By IPv6 address it deletes the wrong entries: the comparison in
+// ctnetlink_filter_match_tuple is inverted (seen in 6.1 and 6.18), so the requested entries stay
+// and all others are deleted. It does not report how many it deleted, cannot express "none of these
+// endpoints", leaves no chance to check an entry first, and is no faster than listing and deleting.
+// For the first reason, lists are filtered by protocol, port and status only.
+//
+// github.com/ti-mo/conntrack is not used: it has no filter by tuple, and takes 1.5 s where
+// this package takes 0.03 s to delete 100 of 100,000 entries.
 package conntrack
 
 import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -184,4 +214,44 @@ func (c *Conntrack) deleteSome(entries []Entry) (deleted int, err error) {
 			return len(entries) - removed, nil
 		}
 	}
+}
+
+// IsFull reports whether the kernel's table has so few entries left that new connections may be
+// dropped: less than a twentieth.
+func (c *Conntrack) IsFull() (bool, error) {
+	entries, most, err := c.Usage()
+	return most > 0 && uint64(entries)*20 >= uint64(most)*19, err
+}
+
+// Usage returns how many entries the kernel's table has, and can have; zeros if the kernel does
+// not say.
+func (c *Conntrack) Usage() (entries, most uint32, err error) {
+	err = c.exchange(request(msgUsage, 0, unix.AF_UNSPEC, nil), msgUsage, func(data []byte) {
+		entries, most = decodeUsage(data)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the size of connection tracking: %w", explainError(err))
+	}
+	return entries, most, nil
+}
+
+// TCPTimeout returns after how long without a packet the kernel forgets an established connection of
+// TCP, in the process's network namespace; zero if it does not say.
+func TCPTimeout() time.Duration {
+	text, _ := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established")
+	seconds, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return time.Duration(seconds) * time.Second
+}
+
+func decodeUsage(data []byte) (entries, most uint32) {
+	var d attr.Decoder
+	for kind, value := range d.Attributes(d.Body(data)) {
+		switch kind {
+		case ctaStatsEntries:
+			entries = d.Uint32(value)
+		case ctaStatsMaxEntries:
+			most = d.Uint32(value)
+		}
+	}
+	return entries, most
 }
