@@ -36,15 +36,15 @@ GREMLINS := .cache/bin/gremlins
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 96
 # The modules beside that of the top, without integration/otherprograms/metallb and
-# integration/e2e, which take minutes to build and which only `make beside`, `make e2e`, `make move` and
-# `make wake-keda` need.
+# integration/e2e, which take minutes to build and which only `make beside`, `make e2e`, `make move`,
+# `make rollout` and `make wake-keda` need.
 MODULES := cmd/kubectl-vmap deploy/helm deploy/image deploy/monitoring deploy/scaler integration/cluster integration/otherprograms integration/page
 
 BENCHMARK := KUBE_VMAP_REQUIRE_KERNEL=1 go test -run '^$$' -benchtime 1x -timeout 2h
 # A pattern that matches no benchmark is an error.
 MATCHED := awk '{ print; fflush() } /^Benchmark/ { n = 1 } END { if (!n) print "no benchmark matches"; exit !n }'
 
-.PHONY: help fresh demo wake retry build modules tools test unit integration cluster page soak beside e2e move wake-keda test-kernels test-nft bench bench-cluster dead-node image release fuzz mutants golden lint lines docs man monitoring clean
+.PHONY: help fresh demo wake retry build modules tools test unit integration cluster page soak beside e2e move rollout wake-keda test-kernels test-nft bench bench-cluster dead-node image release fuzz mutants golden lint lines docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,11 @@ move: ## README's quick start, there and back, on three nodes with traffic and k
 	@.ci/setup ip jq
 	@.ci/cluster
 	MODE='$(MODE)' integration/e2e/move
+
+rollout: ## refused connections in rollouts of a naive program: kube-proxy in MODE (nftables), kube-vmap, and its retries (root)
+	@.ci/setup ip jq
+	@.ci/cluster
+	MODE='$(MODE)' integration/e2e/rollout
 
 wake-keda: ## WAKES (200) clients of Deployments that the real KEDA scales from zero, with kubeadm on three nodes (root)
 	@.ci/setup ip jq

@@ -11,12 +11,16 @@
 //
 //	move     types the commands of README, and counts connections that fail meanwhile
 //
+// `make rollout` replaces and kills the pods of rollout.yaml in such a cluster:
+//
+//	rollout  counts connections that are refused, with kube-proxy, kube-vmap, and its retries
+//
 // `make wake-keda` scales Deployments of wake.yaml to and from zero in such a cluster:
 //
 //	keda       builds KEDA, and installs it with kube-vmap-scaler
 //	wake-keda  runs the program wake, whose clients measure it
 //
 // The package is compiled as the program of upstream's tests; its folders dns and loadbalancer are
-// what a cluster has beside a Service proxy, traffic is the clients and the server of `make move`. It
-// is a module of its own: it needs most of Kubernetes.
+// what a cluster has beside a Service proxy, traffic is the clients and the server of `make move` and
+// `make rollout`. It is a module of its own: it needs most of Kubernetes.
 package e2e

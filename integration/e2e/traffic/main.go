@@ -1,6 +1,7 @@
-// Command traffic is what runs in the cluster of `make move` while nodes change their proxy:
+// Command traffic is what runs in the cluster of `make move` while nodes change their proxy, and in
+// that of `make rollout` while pods are replaced:
 //
-//	traffic serve ADDRESS           replies to each line with the name of the host
+//	traffic serve ADDRESS [DELAY]   listens after DELAY, and replies to each line with the name of the host
 //	traffic client TCP://ADDRESS... opens connections all the time, and keeps one open
 //
 // TCP is tcp4 or tcp6: with both, Go would use the other one if one fails.
@@ -53,6 +54,13 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve":
 		return serve(args[1])
+	case len(args) == 3 && args[0] == "serve":
+		delay, err := time.ParseDuration(args[2])
+		if err != nil {
+			return err
+		}
+		time.Sleep(delay)
+		return serve(args[1])
 	case len(args) > 1 && args[0] == "client":
 		c := &client{}
 		for _, address := range args[1:] {
@@ -70,7 +78,7 @@ func run(args []string) error {
 		}
 		return c.print()
 	}
-	return errors.New("usage: traffic serve ADDRESS | traffic client TCP://ADDRESS...")
+	return errors.New("usage: traffic serve ADDRESS [DELAY] | traffic client TCP://ADDRESS...")
 }
 
 func serve(address string) error {
