@@ -1,13 +1,20 @@
 package sync
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/model"
 )
@@ -128,4 +135,132 @@ func (r *reporter) service(name model.ServiceName) Object {
 		o.UID = s.UID
 	}
 	return o
+}
+
+// objectProblems are the current problems of objects.
+type objectProblems map[Object]*objectProblem
+
+type objectProblem struct {
+	field    string
+	text     string
+	reported bool
+}
+
+// set records or removes the problem of an object. A known text is not reported again.
+func (p objectProblems) set(e SetProblem) {
+	if e.Err == nil {
+		delete(p, e.Object)
+		return
+	}
+	text := e.Err.Error()
+	if known := p[e.Object]; known == nil || known.text != text {
+		p[e.Object] = &objectProblem{field: firstField(e.Err), text: text}
+	}
+}
+
+// firstField returns the field of the first validation error, if any.
+func firstField(err error) string {
+	if list := utilerrors.Aggregate(nil); errors.As(err, &list) {
+		err = list.Errors()[0]
+	}
+	if e := (*field.Error)(nil); errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
+}
+
+// pending calls report for each problem that was not reported yet, in the order of the
+// objects' names.
+func (p objectProblems) pending(report func(o Object, text string)) {
+	var objects []Object
+	for o, problem := range p {
+		if !problem.reported {
+			objects = append(objects, o)
+			problem.reported = true
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int {
+		return cmp.Or(strings.Compare(a.String(), b.String()), strings.Compare(a.UID, b.UID))
+	})
+	for _, o := range objects {
+		report(o, p[o].text)
+	}
+}
+
+// Limits of what is reported about the objects of one namespace in log lines and events.
+// The excess is counted; `kube-vmap get` shows everything.
+const (
+	noticeBurst  = 20
+	noticePeriod = 10 * time.Second // between notices after the burst
+	maxNotice    = 2048             // bytes of one notice
+	// maxNamespaces is how many namespaces are remembered before inactive ones are
+	// forgotten.
+	maxNamespaces = 1024
+)
+
+// Notices are events and log lines about objects, limited by namespace. Only one goroutine may use
+// them.
+type Notices struct {
+	log      *slog.Logger
+	recorder Recorder
+	limits   noticeLimits
+}
+
+// NewNotices returns notices that go to a log and to a recorder, which may be nil.
+func NewNotices(r Recorder, log *slog.Logger) *Notices {
+	if r == nil {
+		r = nopRecorder{}
+	}
+	return &Notices{log: log, recorder: r, limits: noticeLimits{}}
+}
+
+// Notify reports something about an object as an event, and returns the log for a line about it.
+// Beyond the limits of the object's namespace it sends no event, and the log discards the line.
+func (n *Notices) Notify(o Object, reason, note string) *slog.Logger {
+	skipped, ok := n.limits.take(o.Namespace)
+	if !ok {
+		return slog.New(slog.DiscardHandler)
+	}
+	n.recorder.Warn(o, reason, note)
+	if skipped > 0 {
+		return n.log.With("skipped", skipped)
+	}
+	return n.log
+}
+
+// noticeLimits limits what is reported about objects by namespace, to keep any author
+// from filling the log of every node, or displacing what others must know.
+type noticeLimits map[string]*noticeLimit
+
+// noticeLimit is the limit of one namespace.
+type noticeLimit struct {
+	rate.Limiter
+	skipped int
+}
+
+// take reports whether one more notice about the namespace may be sent, and how many
+// were skipped since the last one.
+func (n noticeLimits) take(namespace string) (skipped int, ok bool) {
+	known := n[namespace]
+	if known == nil {
+		n.forget()
+		known = &noticeLimit{Limiter: *rate.NewLimiter(rate.Every(noticePeriod), noticeBurst)}
+		n[namespace] = known
+	}
+	if !known.Allow() {
+		known.skipped++
+		return 0, false
+	}
+	skipped, known.skipped = known.skipped, 0
+	return skipped, true
+}
+
+// forget removes namespaces that may send a whole burst again, if there are many.
+func (n noticeLimits) forget() {
+	if len(n) < maxNamespaces {
+		return
+	}
+	maps.DeleteFunc(n, func(_ string, known *noticeLimit) bool {
+		return known.skipped == 0 && known.Tokens() >= noticeBurst
+	})
 }

@@ -18,7 +18,9 @@
 package follow
 
 import (
+	"log/slog"
 	"maps"
+	stdsync "sync"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -55,4 +57,51 @@ func Update[T any](
 		delete(all, m)
 		removed(m, before)
 	}
+}
+
+// An Outcome logs when repeated work starts to fail, and when it succeeds again.
+type Outcome struct{ failing bool }
+
+// Log logs that the work failed with an error or that it succeeded, unless it did before, too.
+func (o *Outcome) Log(log *slog.Logger, err error, failed, again string) {
+	switch {
+	case err != nil && !o.failing:
+		log.Warn(failed, "err", err) //nolint:sloglint // a constant of the caller
+	case err == nil && o.failing:
+		log.Info(again) //nolint:sloglint // a constant of the caller
+	}
+	o.failing = err != nil
+}
+
+// A Queue is a [sync.Follower] that hands commits over to another goroutine.
+type Queue struct {
+	mu      stdsync.Mutex
+	commits []sync.Committed
+	ready   chan struct{} // capacity one
+}
+
+// NewQueue returns an empty queue.
+func NewQueue() *Queue { return &Queue{ready: make(chan struct{}, 1)} }
+
+// Follow implements [sync.Follower].
+func (q *Queue) Follow(c sync.Committed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.commits = append(q.commits, c)
+	select {
+	case q.ready <- struct{}{}:
+	default: // signaled already
+	}
+}
+
+// Ready returns a channel that delivers when commits have arrived.
+func (q *Queue) Ready() <-chan struct{} { return q.ready }
+
+// Take removes and returns all commits, in order.
+func (q *Queue) Take() []sync.Committed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	commits := q.commits
+	q.commits = nil
+	return commits
 }

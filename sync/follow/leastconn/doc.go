@@ -45,6 +45,6 @@
 // An observation costs the kernel and this process in proportion to the translated entries, about
 // 2 µs each; the pause after it, 70 times its processor time, keeps that below two percent of one
 // processor. It causes at most one event for the loop, of 2,048 slots at most, which namespaces
-// share (quota.go). Pools whose endpoints are near their level have the shares of their weights,
+// share (leastconn.go). Pools whose endpoints are near their level have the shares of their weights,
 // as if the scheduler was random, and cost nothing. Without any such pool nothing is read.
 package leastconn
