@@ -111,8 +111,7 @@
 //	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
 //	config, rules, rules_*         the rules of each chain; statement* and pick build them
 //	names                          names of chains and sets, and back
-//	element, compile               a frontend as elements; frontend_elements: those it does not share
-//	elementref                     elements that are made when they are encoded
+//	element, compile               a frontend as elements, which are made when they are encoded
 //	slots                          endpoints keep their slots, as many as they have shares
 //	ruleset, plan                  the state, a change of it
 //	frontends, collect             the whole state, in order; its elements
