@@ -8,7 +8,6 @@
 //	problems   kube-vmap problems           status socket                       findings
 //	top        kube-vmap top                status socket                       nodestatus
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/foreign/livenode and simulate
-//	           kube-vmap explain --trace    packets, as nf_tables reports them  nft/foreign/trace
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/programs
@@ -27,5 +26,5 @@
 // of the node, and build for other platforms, too: programs that ask nodes from elsewhere share
 // them. What reads the node is below them: nodestatus/build, nodestatus/client.
 //
-// No instrument changes what a node programs; explain --trace adds a table of its own while it runs.
+// No instrument changes what a node programs.
 package inspect

@@ -116,7 +116,7 @@ func TestForeignDropsNameTheirTable(t *testing.T) {
 		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0].String(), "table inet firewall, chain forward, may decide otherwise") {
 			t.Errorf("%s: doubts %q", p, got.Doubts)
 		}
-		r.expect(exit.Trouble, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(exit.Trouble, []string{"may decide otherwise", "limit"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(fmt.Sprintf(`flush chain inet firewall forward; table netdev guard { chain out {
 		type filter hook egress devices = { %q, %q } priority 0; meta l4proto { tcp, udp, sctp } drop; }; }`, r.Pods[0].Link, r.Pods[1].Link))

@@ -140,37 +140,3 @@ func (m *machine) explain(w daemon.Transport, from netip.AddrPort) (a explained.
 	}
 	return a
 }
-
-// TestTraceNamesTheFastPath follows packets of connections, of which those on the fast path
-// cannot be followed.
-func TestTraceNamesTheFastPath(t *testing.T) {
-	m := newMachine(t, lab.Options{Pods: 3}, "pod-1")
-	for w, f := range m.flowsOfAll() {
-		from := m.ask(f).Local
-		done := make(chan error, 1)
-		stop := make(chan struct{})
-		go func() {
-			for {
-				select {
-				case <-stop:
-					done <- nil
-					return
-				case <-time.After(50 * time.Millisecond):
-					if a, err := f.Ask(answer); err != nil || a.Outcome != lab.Answered {
-						done <- fmt.Errorf("%s, %w", a, err)
-						return
-					}
-				}
-			}
-		}()
-		to := fmt.Sprintf("%s/%s", m.service.ClusterAddrPort(w.Family), w.Protocol)
-		out := daemon.Run(t, m.Node.Host, "explain", "--from", from.String(), "--to", to, "--trace", "--every", "--count", "1", "--timeout", "2s")
-		close(stop)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if says := strings.Contains(out.Stderr, "packets that take a flowtable cannot be followed"); says != isFast(w) || out.ExitCode == 0 == says {
-			t.Errorf("%s: %v", w, out)
-		}
-	}
-}

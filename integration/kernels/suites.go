@@ -51,7 +51,6 @@ var suites = []suite{
 	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/explain"},
-	{name: "integration/trace"},
 	// These machines lack programs to run commands in another way.
 	{name: "integration/diagnosis", skip: "^TestBundle(HasNoCredentials|OnBadFileSystems)"},
 	{name: "integration/takeover", sample: "^Test(OnlyKubeProxyIsRemoved|ResumeUndoesSuspend|IPVSLeftovers)"},

@@ -1,9 +1,6 @@
 package explain
 
 import (
-	"context"
-	"errors"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +8,6 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus/client"
-	"kube-vmap/nft/foreign/trace"
 )
 
 // hintTimeout is how long to wait for a sign of life of the running kube-vmap. It only
@@ -44,15 +40,10 @@ running kube-vmap observes for a moment (--observe) whether endpoints respond to
 try: one that answers with a reset is named. With --probe, this node connects to each
 endpoint over TCP, at most 32. Otherwise it is not known.
 
-With --trace, wait for such packets instead, and print for each what nf_tables did with
-it, in the tables of all programs, until interrupted. This adds a table, which is
-removed at the end.
-
 The exit code is 0 if the packet arrives whichever endpoint is picked, the client gets the
 reply, and the endpoints answer; 1 if not or not always, and 2 if that is not known. In JSON
 and YAML, "arrives" (by the rules) and "answers" (as observed) are always, sometimes, never or
-unknown. With --trace it is 0 if this node sent or delivered every packet shown, 1 if it
-dropped, rejected or lost one or if none came before --timeout, and 2 otherwise.
+unknown.
 
 With packets as arguments, each FROM,TO, print the answers about all of them in JSON, as values
 and without sentences, with what the running kube-vmap knows of the Service --name: kubectl vmap
@@ -64,8 +55,6 @@ assumed to be like those, and "unseen" is their probability.`
 // NewCommand returns kube-vmap explain.
 func NewCommand() *cobra.Command {
 	var o Options
-	var live TraceOptions
-	var isTrace bool
 	var socket string
 	cmd := &cobra.Command{
 		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]|svc/NAME[:PORT] | FROM,TO...",
@@ -74,20 +63,13 @@ func NewCommand() *cobra.Command {
 		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
   kube-vmap explain --from 10.244.1.7 -n shop --to svc/web:http
   kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json
-  kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'
-  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
+  kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			if o.Packets = args; len(args) > 0 {
 				return RunAll(cmd.Context(), o, ask, cmd.OutOrStdout())
-			}
-			if isTrace {
-				if err := o.resolve(cmd.Context(), ask); err != nil {
-					return err
-				}
-				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
 			a, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
 			if err != nil {
@@ -108,30 +90,5 @@ func NewCommand() *cobra.Command {
 		"`interface` on which the packet arrives; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
 	client.AddSocketFlag(f, &socket)
-	f.BoolVar(&isTrace, "trace", false, "follow live packets instead")
-	live.addTo(f)
 	return exit.TroubleOnError(cmd)
-}
-
-func followPackets(ctx context.Context, o Options, live TraceOptions, stdout io.Writer) error {
-	p, err := o.Packet()
-	switch {
-	case err != nil:
-		return err
-	case live.Rate == 0:
-		return errors.New("--rate: 0 is not more than 0")
-	case o.Output != "text":
-		return errors.New("--trace: packets are printed as text only; omit --output")
-	}
-	switch arrival, err := Follow(ctx, p, live, stdout); {
-	case errors.Is(err, ErrNone):
-		return &exit.Error{Code: 1, Err: err}
-	case err != nil:
-		return err
-	case arrival == trace.ArrivalNo:
-		return &exit.Error{Code: 1}
-	case arrival != trace.ArrivalYes:
-		return &exit.Error{Code: exit.Trouble}
-	}
-	return nil
 }

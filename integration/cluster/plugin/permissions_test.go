@@ -41,8 +41,6 @@ var refused = [][]string{
 	{"kube-vmap", "get", "svc"},
 	{plugin.Binary, "getsvc"},
 	{plugin.Binary, "preflight"},
-	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--trace"},
-	{plugin.Binary, "explain", "--trace=true"},
 	{plugin.Binary, "explain", "--from", "10.0.0.1", "--to", "10.0.0.2:80", "--probe"},
 	{plugin.Binary, "bundle"},
 	{plugin.Binary, "bundle", "-o", "file"},

@@ -4,7 +4,7 @@
 // writes nothing, creates no table, and loads no module of iptables only to find no rules.
 //
 //	Tables, Legacy          names, hooks, policies             to recognize programs
-//	Reader                  chains, rules                      kube-proxy's remains, traces
+//	Reader                  chains, rules                      kube-proxy's remains
 //	                        what one packet meets              explain
 //
 // A Reader implements [simulate.Rules]. A rule is a [simulate.Rule], also for its text.
@@ -87,14 +87,6 @@ var families = map[uint8]string{
 	unix.NFPROTO_NETDEV: "netdev", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_IPV6: "ip6",
 }
 
-// FamilyName returns the name of a family in nft by its number (NFPROTO_*).
-func FamilyName(number uint8) string {
-	if name, known := families[number]; known {
-		return name
-	}
-	return fmt.Sprintf("family-%d", number)
-}
-
 // FamilyNumber returns the number of a family; of all for the empty name.
 func FamilyNumber(name string) uint8 {
 	for number, n := range families {
@@ -149,23 +141,6 @@ func (r *Reader) EachRule(c simulate.Chain, fn func(Rule) (more bool)) error {
 		return permission(fmt.Errorf("list the rules of chain %s in table %s: %w", c.Name, c.Table, err))
 	}
 	return nil
-}
-
-// Rule returns a rule of a chain by its handle; the error is [fs.ErrNotExist] if it is gone.
-func (r *Reader) Rule(c simulate.Chain, handle uint64) (rule Rule, err error) {
-	request := socket.Nftables(unix.NFT_MSG_GETRULE, 0, FamilyNumber(c.Table.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_RULE_TABLE, c.Table.Name)
-		e.String(unix.NFTA_RULE_CHAIN, c.Name)
-		e.Uint64(unix.NFTA_RULE_HANDLE, handle)
-	})
-	err = socket.Ask(r.conn, request, func(m netlink.Message) (err error) {
-		rule, err = decodeRuleMessage(m)
-		return err
-	})
-	if err != nil {
-		err = permission(fmt.Errorf("read rule %d of chain %s in table %s: %w", handle, c.Name, c.Table, err))
-	}
-	return rule, err
 }
 
 func decodeRuleMessage(m netlink.Message) (rule Rule, err error) {

@@ -126,18 +126,6 @@ func (r *Reader) Chains(t simulate.Table) (chains []Chain, err error) {
 	return chains, nil
 }
 
-// Chain returns a chain; the error is [fs.ErrNotExist] if it is gone.
-func (r *Reader) Chain(at simulate.Chain) (c Chain, err error) {
-	err = r.get(unix.NFT_MSG_GETCHAIN, 0, FamilyNumber(at.Table.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_CHAIN_TABLE, at.Table.Name)
-		e.String(unix.NFTA_CHAIN_NAME, at.Name)
-	}, func(d *attr.Decoder, m message) { c = decodeChain(d, m) })
-	if err != nil {
-		err = fmt.Errorf("read chain %s of table %s: %w", at.Name, at.Table, err)
-	}
-	return c, err
-}
-
 func decodeChain(d *attr.Decoder, m message) (c Chain) {
 	c.Table.Family = families[m.family]
 	for kind, value := range d.Attributes(m.attributes) {

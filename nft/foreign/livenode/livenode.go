@@ -57,7 +57,7 @@ func Open(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	network, err := OpenNetwork(c.NetNS)
+	network, err := openNetwork(c.NetNS)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -32,9 +32,9 @@ type Network struct {
 	policies [len(model.Families)]*policy
 }
 
-// OpenNetwork opens the sockets. The network namespace is given by its file descriptor; zero means that
+// openNetwork opens the sockets. The network namespace is given by its file descriptor; zero means that
 // of the calling thread.
-func OpenNetwork(netNS int) (*Network, error) {
+func openNetwork(netNS int) (*Network, error) {
 	handle, err := rtnetlink.Open(netNS)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (n *Network) Neighbours() (out []netip.Addr, err error) {
 	const valid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
 	known, err := n.handle.NeighList(0, netlink.FAMILY_ALL)
 	for _, k := range known {
-		link, _, _ := n.Interface(k.LinkIndex)
+		link, _ := n.linkName(k.LinkIndex)
 		docker := strings.HasPrefix(link, "docker") || strings.HasPrefix(link, "br-")
 		a, _ := netip.AddrFromSlice(k.IP)
 		if !docker && !a.IsLinkLocalUnicast() && k.State&valid != 0 {
@@ -122,18 +122,17 @@ func (n *Network) Sysctl(name string) string {
 	return value
 }
 
-// Interface returns the name of an interface by its index, and whether it is a bridge. The
-// name is empty if there is no such interface.
-func (n *Network) Interface(index int) (name string, bridge bool, err error) {
+// linkName returns the name of an interface by its index, empty if there is no such interface.
+func (n *Network) linkName(index int) (string, error) {
 	l, err := n.handle.LinkByIndex(index)
 	var missing netlink.LinkNotFoundError
 	switch {
 	case errors.As(err, &missing):
-		return "", false, nil
+		return "", nil
 	case err != nil:
-		return "", false, fmt.Errorf("find interface %d: %w", index, err)
+		return "", fmt.Errorf("find interface %d: %w", index, err)
 	}
-	return l.Attrs().Name, l.Type() == "bridge", nil
+	return l.Attrs().Name, nil
 }
 
 // Links implements [simulate.Host].

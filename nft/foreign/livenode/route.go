@@ -73,7 +73,7 @@ func (n *Network) ask(q simulate.RouteQuery, flags uint32) (r fibResult, err err
 	}
 	for i := range r.hops {
 		out := &r.hops[i].Out
-		if out.Name, _, err = n.Interface(out.Index); err == nil && out.Name == "" {
+		if out.Name, err = n.linkName(out.Index); err == nil && out.Name == "" {
 			err = fmt.Errorf("interface %d, which a route has, has just been removed", out.Index)
 		}
 		if err != nil {

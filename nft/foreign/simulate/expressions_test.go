@@ -74,7 +74,7 @@ func TestVerdictText(t *testing.T) {
 		{expr.Verdict{Kind: unix.NFT_CONTINUE}, "continue"},
 		{expr.Verdict{Kind: math.MinInt32}, "verdict -2147483648"},
 	} {
-		if got := VerdictText(&tc.verdict); got != tc.want {
+		if got := verdictText(&tc.verdict); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.verdict, got, tc.want)
 		}
 	}

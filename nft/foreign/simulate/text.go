@@ -29,21 +29,6 @@ func (r Rule) Text(family string) string {
 	return Printable(strings.Join(w.words, " "))
 }
 
-// Rejects reports whether the rule answers the sender of a packet that it drops.
-func (r Rule) Rejects() bool {
-	return slices.ContainsFunc(r.Expressions, func(e any) bool {
-		switch e := e.(type) {
-		case *expr.Reject:
-			return true
-		case Extension:
-			return e.Name == "REJECT"
-		case UnknownExpression:
-			return e.Text == "-j REJECT"
-		}
-		return false
-	})
-}
-
 // Printable returns a string that another program chose, with question marks for characters
 // that could mislead a terminal.
 func Printable(s string) string {

@@ -115,8 +115,8 @@ func duration(d time.Duration) string {
 	return s.String()
 }
 
-// Decision returns a verdict without its argument, which is an errno or the number of a queue.
-func Decision(v *expr.Verdict) expr.VerdictKind {
+// decision returns a verdict without its argument, which is an errno or the number of a queue.
+func decision(v *expr.Verdict) expr.VerdictKind {
 	const verdicts = 0xff // NF_VERDICT_MASK
 	if v.Kind < 0 {
 		return v.Kind
@@ -124,9 +124,9 @@ func Decision(v *expr.Verdict) expr.VerdictKind {
 	return v.Kind & verdicts
 }
 
-// VerdictText returns a verdict in the syntax of nft.
-func VerdictText(v *expr.Verdict) string {
-	switch Decision(v) {
+// verdictText returns a verdict in the syntax of nft.
+func verdictText(v *expr.Verdict) string {
+	switch decision(v) {
 	case expr.VerdictContinue:
 		return "continue"
 	case expr.VerdictBreak:
@@ -223,7 +223,7 @@ func (w *ruleWriter) immediate(e *expr.Immediate) {
 	w.set(e.Register, operand{form: guessForm(e.Data), data: e.Data, length: uint32(len(e.Data))})
 }
 
-func (w *ruleWriter) verdict(e *expr.Verdict) { w.write(VerdictText(e)) }
+func (w *ruleWriter) verdict(e *expr.Verdict) { w.write(verdictText(e)) }
 
 func (w *ruleWriter) masquerade(e *expr.Masq) {
 	w.write("masquerade")

@@ -179,9 +179,9 @@ const priority = 10
 func addChains(b *socket.Batch, after uint64) {
 	b.AddChain(family, TableName(), chainEnter, nil)
 	b.AddChain(family, TableName(), chainForward, &socket.Hook{Number: unix.NF_INET_FORWARD, Priority: priority})
-	b.AddRule(family, TableName(), chainForward, "", established(after)...)
-	b.AddRule(family, TableName(), chainEnter, "", betweenBridges()...)
-	b.AddRule(family, TableName(), chainEnter, "", &expr.FlowOffload{Name: flowtableName})
+	b.AddRule(family, TableName(), chainForward, established(after)...)
+	b.AddRule(family, TableName(), chainEnter, betweenBridges()...)
+	b.AddRule(family, TableName(), chainEnter, &expr.FlowOffload{Name: flowtableName})
 }
 
 // Bits of connections (include/uapi/linux/netfilter/nf_conntrack_common.h).

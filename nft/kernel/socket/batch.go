@@ -105,9 +105,9 @@ type Hook struct {
 }
 
 // AddRule appends a rule at the end of its chain; see [EncodeRule].
-func (b *Batch) AddRule(family uint8, table, chain, comment string, list ...expr.Any) {
+func (b *Batch) AddRule(family uint8, table, chain string, list ...expr.Any) {
 	b.Add(unix.NFT_MSG_NEWRULE, netlink.Create|netlink.Append, family, func(e *attr.Encoder) {
-		EncodeRule(e, family, table, chain, comment, list...)
+		EncodeRule(e, family, table, chain, "", list...)
 	})
 }
 

@@ -7,7 +7,7 @@
 //	})
 //	err = socket.Ask(conn, request, func(m netlink.Message) error { ... })
 //
-// A [Batch] is a transaction of nf_tables of a few messages: the table of a tracer, the
+// A [Batch] is a transaction of nf_tables of a few messages: the table of the fast path, the
 // removal of another program's chains. It is not for our own rule set: package kernel
 // sends that as the bytes it was encoded to, without a copy per message.
 //

@@ -32,9 +32,6 @@ func (a *Answer) Text() string {
 	a.connections(&b)
 	List(&b, "The tables are not as kube-vmap writes them:", a.Faults)
 	List(&b, "Not certain:", a.Doubts)
-	if len(a.Doubts) > 0 {
-		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
-	}
 	List(&b, "Not certain, because rules of iptables-legacy were not followed (iptables-legacy-save, "+
 		"ip6tables-legacy-save):", a.NotFollowed)
 	List(&b, "From the running kube-vmap:", a.Hints)
