@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/docstest"
 )
 
 var update = flag.Bool("update", false, "rewrite the manual pages") //nolint:gochecknoglobals // a flag
@@ -97,4 +99,8 @@ func TestManualPagesAreUpToDate(t *testing.T) {
 			t.Errorf("%s is not up to date, make man: %v", file, err)
 		}
 	}
+}
+
+func TestCommandsInDocumentsAreValid(t *testing.T) {
+	docstest.Check(t, "../..", "kube-vmap", 30, func() *cobra.Command { return rootCommand(io.Discard, io.Discard) })
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kube-vmap/cmd/inspect/docstest"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 )
 
@@ -36,4 +38,8 @@ func TestKindsAreCompletedFirst(t *testing.T) {
 	if got, _ := (completer{cluster.NewFlags()}).objects("pod/", "ds/")(&cobra.Command{}, nil, "svc/x"); got != nil {
 		t.Errorf("a kind that is not one of the flag's: %q", got)
 	}
+}
+
+func TestCommandsInDocumentsAreValid(t *testing.T) {
+	docstest.Check(t, "../..", "kubectl vmap", 15, func() *cobra.Command { return rootCommand(io.Discard, io.Discard) })
 }
