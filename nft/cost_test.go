@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/model/costtest"
+	"kube-vmap/nft/nfttest"
 )
 
 // costFrontends are the frontends of a Service at 10.96.0.i, with the given numbers of
@@ -104,3 +105,24 @@ func TestPlanCostIsLinear(t *testing.T) {
 		})
 	}
 }
+
+// sampleConfig detects pods in both families, and has every option.
+var sampleConfig = Config{
+	MasqueradeMark:   DefaultMasqueradeMark,
+	DropInvalid:      true,
+	CountConnections: true,
+	PassiveHealth:    true,
+	Pods: [...]netip.Prefix{
+		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
+		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
+	},
+	PingTo: [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("2001:db8::1")},
+}
+
+// sample is the change from nothing to n Services of every kind.
+func sample(n int) Change {
+	return Change{Set: nfttest.Frontends(n), ServiceCIDRs: &nfttest.ServiceCIDRs, NodeAddrs: &nfttest.NodeAddrs}
+}
+
+// load is the batch of a first load of n Services, and the resulting state.
+func load(n int) (*Ruleset, Batch) { return Adopt(sampleConfig, Tables{}, sample(n)) }

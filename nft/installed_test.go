@@ -2,7 +2,9 @@ package nft
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -121,5 +123,71 @@ func TestInstalledIsNotChangedByCommits(t *testing.T) {
 	}
 	if n := len(rules.Installed()); n != len(before)-1 {
 		t.Errorf("%d are installed, want %d", n, len(before)-1)
+	}
+}
+
+func TestAdoptKeepsSizesThatAreEnough(t *testing.T) {
+	id := SetID{Family: model.IPv4, Kind: SetServices}
+	rules, _ := load(12)
+	elements := uint32(len(rules.Elements()[id]))
+	for size, want := range map[uint32]uint32{4096: 4096, elements: elements, elements - 1: 384, 0: 384} {
+		have := rules.Tables()
+		set := have[id.Family].Sets[id.Name()]
+		set.Shape.Size = size
+		have[id.Family].Sets[id.Name()] = set
+		adopted, _ := Adopt(sampleConfig, have, sample(12))
+		if got := adopted.Tables()[id.Family].Sets[id.Name()].Shape.Size; got != want {
+			t.Errorf("a set of size %d with %d elements gets size %d, want %d", size, elements, got, want)
+		}
+	}
+}
+
+func TestTablesThatCannotBeChangedAreReplaced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change  func(*Table)
+		protect bool
+		want    bool
+	}{
+		"unchanged":               {func(*Table) {}, false, false},
+		"unchanged and protected": {func(*Table) {}, true, false},
+		"dormant":                 {func(t *Table) { t.Dormant = true }, false, true},
+		"alien":                   {func(t *Table) { t.Alien = true }, false, true},
+		"protected":               {func(t *Table) { t.Protected = true }, false, true},
+		"no longer protected":     {func(t *Table) { t.Protected = false }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := sampleConfig
+			config.Protect = tt.protect
+			rules, _ := Adopt(config, Tables{}, sample(12))
+			have := rules.Tables()
+			tt.change(have[model.IPv6])
+			_, batch := Adopt(config, have, sample(12))
+			if got := slices.Contains(batch, Op(DeleteTable{model.IPv6})); got != tt.want {
+				t.Errorf("the table is deleted: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTablesOfAnotherOwnerAreNotWritable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		table              *Table
+		foreign, ownerless bool
+	}{
+		"no table":               {nil, false, false},
+		"table without owner":    {&Table{}, false, true},
+		"table whose owner left": {&Table{Protected: true}, false, true},
+		"own table":              {&Table{Protected: true, Owner: 7}, false, false},
+		"table of another owner": {&Table{Protected: true, Owner: 8}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tables := Tables{model.IPv6: tt.table}.MarkForeign(7)
+			if err := tables.Writable(); errors.Is(err, fs.ErrPermission) != tt.foreign || (err != nil) != tt.foreign {
+				t.Errorf("writing is refused: %v, want %t", err, tt.foreign)
+			}
+			if got := tables.Orphaned(); got != tt.ownerless {
+				t.Errorf("there is a table without owner: %t, want %t", got, tt.ownerless)
+			}
+		})
 	}
 }

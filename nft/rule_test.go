@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -136,5 +137,64 @@ func TestFingerprintsOfRulesAreStable(t *testing.T) {
 	}
 	if !*update && text != string(golden) {
 		t.Errorf("%s is not what rules are; run with -update and read what changed", rulesFile)
+	}
+}
+
+// cutComment is the comment of an element that has this one, behind other text.
+func cutComment(comment string) string {
+	e := Element{Comment: comment}
+	return strings.TrimPrefix(string(e.AppendComment([]byte("# "))), "# ")
+}
+
+// webPort is a Service port.
+var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
+
+func TestLongCommentsAreCut(t *testing.T) {
+	for name, tt := range map[string]struct{ comment, want string }{
+		"none":                            {"", ""},
+		"a short one":                     {"shop/web:http", "shop/web:http"},
+		"one that just fits":              {strings.Repeat("a", 127), strings.Repeat("a", 127)},
+		"one of a byte too many":          {strings.Repeat("a", 128), strings.Repeat("a", 124) + "..."},
+		"a very long one":                 {strings.Repeat("a", 1000), strings.Repeat("a", 124) + "..."},
+		"one cut between characters":      {strings.Repeat("ä", 64), strings.Repeat("ä", 62) + "..."},
+		"one that would end in half of ä": {"a" + strings.Repeat("ä", 64), "a" + strings.Repeat("ä", 61) + "..."},
+		"one without the start of any":    {strings.Repeat("\x80", 128), "..."},
+		"one that would end in half of 世": {strings.Repeat("世", 43), strings.Repeat("世", 41) + "..."},
+	} {
+		if got := cutComment(tt.comment); got != tt.want {
+			t.Errorf("%s, %q, is cut to %q, want %q", name, tt.comment, got, tt.want)
+		}
+	}
+}
+
+func prefixesOf(text string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range strings.Fields(text) {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
+func TestOutermostPrefixesCoverAllAddresses(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var all []netip.Prefix
+		for range r.IntN(8) {
+			a := netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(256))})
+			all = append(all, netip.PrefixFrom(a, 24+r.IntN(9)))
+		}
+		kept := outermost(all)
+		for i := range 256 {
+			a := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
+			in := func(p netip.Prefix) bool { return p.Contains(a) }
+			n := len(slices.DeleteFunc(slices.Clone(kept), func(p netip.Prefix) bool { return !in(p) }))
+			if n > 1 || (n == 1) != slices.ContainsFunc(all, in) {
+				t.Fatalf("%v is in %d of %v, which replace %v", a, n, kept, all)
+			}
+		}
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if again := outermost(all); !slices.Equal(again, kept) || !slices.IsSortedFunc(kept, comparePrefixes) {
+			t.Fatalf("in another order %v, not %v", again, kept)
+		}
 	}
 }
