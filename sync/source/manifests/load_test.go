@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/sync"
+	"kube-vmap/sync/source/convert/converttest"
 )
 
 // lines returns events, one per line.
@@ -145,4 +148,137 @@ spec:
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func TestFileSizeLimit(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	write(t, path, serviceText("web", "10.96.0.10"))
+	f := newFolder("worker-1")
+	if events, report := f.read([]string{path}); len(events) != 2 || len(report.problems) > 0 {
+		t.Fatalf("events %v, problems %v", events, report.problems)
+	}
+	if err := os.Truncate(path, maxManifest+1); err != nil {
+		t.Fatal(err)
+	}
+	events, report := f.read([]string{path})
+	if len(events) > 0 || len(report.problems) != 1 || !errors.Is(report.problems[0], errTooLong) {
+		t.Errorf("of a file that has become too long: events %v, problems %v", events, report.problems)
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/dev/zero", fifo} { // has no end; never begins
+		if _, errs := Load(path, "worker-1"); len(errs) != 1 || !errors.Is(errs[0], errNotRegular) {
+			t.Errorf("of %s: %v", path, errs)
+		}
+	}
+}
+
+func TestAliasExpansionLimit(t *testing.T) {
+	p := newParser("worker-1")
+	short := "x: &ports\n- {name: http, port: 80}\ny: *ports\n" + serviceText("web", "10.96.0.10")
+	if parsed := p.parse("f", []byte(short)); parsed.unparsed || len(parsed.objects) != 1 {
+		t.Errorf("got %+v", parsed)
+	}
+	for name, text := range map[string]string{
+		"one alias many times": "b: [" + strings.Repeat("*a,", 1000) + "]\n",
+		"aliases of aliases":   "b: &b [" + strings.Repeat("*a,", 40) + "]\nc: [" + strings.Repeat("*b,", 40) + "]\n",
+		"as keys":              "b: [" + strings.Repeat("{*a : 1},", 1000) + "]\n",
+	} {
+		parsed := p.parse("f", []byte("a: &a "+strings.Repeat("x", 100_000)+"\n"+text))
+		if len(parsed.problems) != 1 || !errors.Is(parsed.problems[0], errAliases) || !parsed.unparsed {
+			t.Errorf("%s: problems %v", name, parsed.problems)
+		}
+	}
+}
+
+func TestParseErrorLimit(t *testing.T) {
+	p := newParser("worker-1")
+	for name, garbage := range map[string]string{
+		"documents": strings.Repeat("---\na: [\n", 20*maxParseErrors),
+		"items":     "---\nkind: List\napiVersion: v1\nitems: [" + strings.Repeat("1,", 20*maxParseErrors) + "]\n",
+	} {
+		parsed := p.parse("f", []byte(serviceText("web", "10.96.0.10")+garbage+"---\n"+serviceText("db", "10.96.0.11")))
+		n := len(parsed.problems)
+		if n != maxParseErrors+2 || !errors.Is(parsed.problems[n-1], errTooManyErrors) || !parsed.unparsed || len(parsed.objects) != 1 {
+			t.Errorf("%s: %d problems, objects %v", name, n, parsed.objects)
+		}
+	}
+}
+
+// FuzzManifest parses any bytes as a file. Nothing panics, and the results are well
+// formed.
+func FuzzManifest(f *testing.F) {
+	for _, pattern := range []string{"testdata/cluster/*", "testdata/garbled/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			f.Fatal("no seeds", err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	for _, text := range []string{
+		"kind: ServiceList\napiVersion: v1\nitems:\n- metadata: {name: a}\n- {metadata: {name: b}, kind: Node}\n- 1\n- []\n",
+		"kind: List\napiVersion: v1\nitems: {a: b}\n---\nkind: List\napiVersion: v1\nitems:\n- {kind: List, apiVersion: v1, items: []}\n",
+		"---\n---\n# nothing\n--- !!map {}\n...\n---\n\"a\n",
+		strings.Repeat("[", 2000),
+		strings.Repeat("{a: ", 500) + strings.Repeat("}", 500),
+		strings.Repeat("- ", 500) + "a",
+		"kind: Service\napiVersion: v1\nmetadata: &m {name: &n web}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80, name: *n}]}\nx: [*m, *m, *n]\n",
+		"a: &a " + strings.Repeat("x", 1000) + "\nb: &b [" + strings.Repeat("*a,", 100) + "]\nc: [" + strings.Repeat("*b,", 100) + "]\n",
+		"a: &a [*a]\n",
+		"<<: &a {kind: Service, apiVersion: v1}\nmetadata: {<<: *a, name: web}\n",
+	} {
+		f.Add([]byte(text))
+	}
+	p := newParser("worker-1")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		parsed := p.parse("file", text)
+		for _, problem := range parsed.problems {
+			if problem.Error() == "" || problem.Document == 0 {
+				t.Errorf("an error without a place: %v", problem)
+			}
+		}
+		now, _ := parsed.merge(nil)
+		for _, event := range changes(nil, now, "worker-1") {
+			checkEvent(t, event)
+		}
+		if events := changes(now, now, "worker-1"); len(events) > 0 {
+			t.Errorf("differs from itself: %v", events)
+		}
+		kept, _ := p.parse("file", []byte("garbage: [")).merge(now)
+		for _, event := range changes(now, kept, "worker-1") {
+			if set, ok := event.(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
+				t.Errorf("garbage changed something: %v", event)
+			}
+		}
+		for _, event := range changes(now, objects{}, "worker-1") {
+			switch event.(type) {
+			case sync.SetService, sync.SetSlice:
+				t.Errorf("without files, still there: %v", event)
+			}
+		}
+	})
+}
+
+func checkEvent(t *testing.T, event sync.Event) {
+	switch e := event.(type) {
+	case sync.SetService:
+		converttest.CheckService(t, e.Service)
+	case sync.SetSlice:
+		converttest.CheckSlice(t, e.Slice)
+	case sync.SetNode:
+		converttest.CheckNames(t, e.Node.Name, e.Node.Zone)
+	case sync.SetServiceCIDRs:
+		converttest.CheckPrefixes(t, e.CIDRs)
+	default:
+		t.Errorf("%T in a first burst", event)
+	}
 }
