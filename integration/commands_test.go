@@ -2,10 +2,13 @@ package integration
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"kube-vmap/cmd/inspect/docstest"
 )
@@ -51,5 +54,66 @@ func TestPathsInCommandsExist(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("only %d paths were found", found)
+	}
+}
+
+// block matches a code block with a language, possibly in a list.
+var block = regexp.MustCompile("(?ms)^ *```(\\w+)\n(.*?)^ *```$")
+
+func TestInstallSnippetsParse(t *testing.T) {
+	for _, name := range pages(t, "docs/install/*.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range block.FindAllStringSubmatch(string(text), -1) {
+			language, snippet := match[1], match[2]
+			var err error
+			switch language {
+			case "yaml":
+				for document := range strings.SplitSeq(snippet, "\n---\n") {
+					var object map[string]any
+					if err == nil {
+						err = yaml.UnmarshalStrict([]byte(document), &object)
+					}
+				}
+			case "sh":
+				shell := exec.CommandContext(t.Context(), "bash", "-n")
+				shell.Stdin = strings.NewReader(snippet)
+				_, err = shell.Output()
+			default:
+				t.Errorf("%s: nothing checks a snippet in %s", name, language)
+			}
+			if err != nil {
+				t.Errorf("%s: %v in\n%s", name, err, snippet)
+			}
+		}
+	}
+}
+
+// TestNothingIsBuiltWhileTestsRun finds programs in the code of tests that build, download or
+// install: a test's limits of time are for hangs, and allow for none of these. A comment just
+// before, which begins with "Build:", says why it does not matter there.
+func TestNothingIsBuiltWhileTestsRun(t *testing.T) {
+	builds := regexp.MustCompile(`\b(Command|CommandContext)\(.*"(go|make|npm|npx|apt-get|curl|wget)"|` +
+		`\b(Command|CommandContext)\(.*"[^"]*\.ci/|Program: +"(go|make|npm|npx)"`)
+	found := 0
+	for _, f := range sources(t) {
+		if !f.test && !strings.HasPrefix(f.path, "integration/") {
+			continue
+		}
+		lines := strings.Split(string(read(t, f.path)), "\n")
+		for i, line := range lines {
+			if !builds.MatchString(line) {
+				continue
+			}
+			found++
+			if before := strings.Join(lines[max(0, i-3):i], "\n"); !strings.Contains(before, "// Build: ") {
+				t.Errorf("%s:%d builds while tests run: %s", f.path, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no program that builds was found, not even in integration/daemon/built")
 	}
 }

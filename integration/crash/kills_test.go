@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/model"
 )
 
 // aim chooses the moment at which the proxy is killed.
@@ -144,4 +145,89 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Errorf("the churning Services left something behind (-want +have):\n%s", diff)
 	}
 	load.Stop(t, 5*n)
+}
+
+// firstKills returns how many first loads are interrupted.
+func firstKills() int { return max(3, *kills/10) }
+
+// TestKilledDuringFirstLoad kills the proxy while it first loads a node without our
+// tables. Nothing or everything is installed.
+func TestKilledDuringFirstLoad(t *testing.T) {
+	s := newStage(t, 4)
+	s.cleanUp(t)
+	start := time.Now()
+	s.start(t).Kill()
+	startup := time.Since(start)
+	first := []aim{aims[0], aims[2], aims[3]} // without what was installed before
+	nothing, all := 0, 0
+	for i := range firstKills() {
+		a := first[i%len(first)]
+		ok := t.Run(fmt.Sprintf("%d %s", i, a.name), func(t *testing.T) {
+			s.cleanUp(t)
+			s.write()
+			l := &life{T: t, kernel: s.kernel, random: s.random, startup: startup}
+			l.mark()
+			l.Daemon = s.launch(t)
+			a.wait(l)
+			l.Kill()
+			if have := s.kernel.read(t); have[0] == nil && have[1] == nil {
+				nothing++
+				return
+			}
+			s.found = s.written
+			s.checkKernel(t)
+			all++
+		})
+		if !ok {
+			break
+		}
+	}
+	t.Logf("a start takes %s; %d kills left nothing %d times, everything %d times", startup.Round(time.Millisecond), firstKills(), nothing, all)
+	if firstKills() >= 10 && (nothing == 0 || all == 0) {
+		t.Error("the kills were all too late, or all too early")
+	}
+}
+
+func (s *stage) cleanUp(t *testing.T) {
+	t.Helper()
+	daemon.Run(t, s.Node.Host, "cleanup", "--force")
+	if have := s.kernel.read(t); have[0] != nil || have[1] != nil {
+		t.Fatal("cleanup left tables")
+	}
+}
+
+// TestRestartWritesNothing ends the proxy in two ways and restarts it, while clients connect: with
+// tables owned by the proxy where the kernel supports that, and as on older kernels.
+func TestRestartWritesNothing(t *testing.T) {
+	for name, flags := range map[string][]string{"owned": nil, "unprotected": {"--protect-tables=false"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, 1, flags...)
+			d := s.start(t)
+			before, generation := s.tables(t), s.kernel.generation(t)
+			load := s.startClients(t)
+			for by, end := range map[string]func(*daemon.Daemon){"SIGTERM": (*daemon.Daemon).Stop, "SIGKILL": (*daemon.Daemon).Kill} {
+				end(d)
+				d = s.start(t)
+				now := s.kernel.generation(t)
+				if now != generation+s.ownershipCommits(t) {
+					t.Errorf("restart after %s: generation %d became %d: something was written", by, generation, now)
+				}
+				generation = now
+			}
+			if diff := difference(before, s.tables(t)); diff != "" {
+				t.Errorf("the restarts changed something (-before +after):\n%s", diff)
+			}
+			load.Stop(t, 10)
+		})
+	}
+}
+
+// ownershipCommits returns how many transactions a proxy needs to take ownership of the
+// tables of its predecessor: one if tables have an owner.
+func (s *stage) ownershipCommits(t *testing.T) uint32 {
+	t.Helper()
+	if have := s.kernel.read(t); have[model.IPv4].Protected {
+		return 1
+	}
+	return 0
 }

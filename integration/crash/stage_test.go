@@ -3,9 +3,13 @@ package crash
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +24,20 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/sync/looptest"
 )
+
+var (
+	kills    = flag.Int("kills", 16, "how often the proxy is killed")
+	duration = flag.Duration("soak", 6*time.Second, "how long Services change beside others")
+	seed     = flag.Uint64("seed", 1, "of all that is random")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(daemon.Main(m))
+}
+
+// patience is the timeout of what must happen.
+const patience = 2 * time.Minute
 
 // stage is a node with a folder of manifests. Versions of the churning Services are
 // written in turn, in a sequence in which they repeat.
@@ -164,4 +182,29 @@ func (s *stage) startHeldClients(t *testing.T) (stop func()) {
 			t.Errorf("%v", err)
 		}
 	}
+}
+
+// shown is how many lines of a difference are reported.
+const shown = 40
+
+// difference returns the lines that only one of two texts has, whatever their order; empty
+// if there are none.
+func difference(want, have string) string {
+	lines := map[string]int{}
+	for line := range strings.Lines(want) {
+		lines[line]--
+	}
+	for line := range strings.Lines(have) {
+		lines[line]++
+	}
+	maps.DeleteFunc(lines, func(_ string, n int) bool { return n == 0 })
+	var out strings.Builder
+	for i, line := range slices.Sorted(maps.Keys(lines)) {
+		if i == shown {
+			fmt.Fprintf(&out, "and %d more lines\n", len(lines)-shown)
+			break
+		}
+		fmt.Fprintf(&out, "%+d %s", lines[line], line)
+	}
+	return out.String()
 }

@@ -1,3 +1,5 @@
+// Package fake tests the fake kernel of nft/kernel/kerneltest against the real one, and runs
+// the scripts of package sync, which that runs on the fake, on the real one.
 package fake
 
 import (
@@ -10,11 +12,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
 	"kube-vmap/sync/looptest"
 )
+
+// realKernel opens nf_tables in a new network namespace, which is deleted with the test.
+func realKernel(t testing.TB) *kernel.Kernel {
+	t.Helper()
+	return labtest.Kernel(t, labtest.Alone(t))
+}
 
 var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means fixed ones")
 
@@ -59,4 +69,11 @@ func (b *both) Apply(batch nft.Batch) (nft.Applied, error) {
 	_, failed := b.fake.Apply(batch)
 	applied, err := b.Kernel.Apply(batch)
 	return applied, errors.Join(err, failed)
+}
+
+func TestScriptsOnTheRealKernel(t *testing.T) {
+	looptest.Run(t, looptest.Options{
+		Scripts: "../../sync/testdata/scripts/*.txtar",
+		Open:    func(t testing.TB) sync.Kernel { return realKernel(t) },
+	})
 }

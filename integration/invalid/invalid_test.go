@@ -2,13 +2,18 @@ package invalid
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	settings "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/integration/daemon"
@@ -148,3 +153,145 @@ func requireStrictTracking(t *testing.T, h *lab.Host) {
 		t.Fatalf("nf_conntrack_tcp_be_liberal of %s is %q, %v", h, text, err)
 	}
 }
+
+// A segment is the part of a TCP segment (RFC 9293, 3.1) that matters here, with its addresses.
+type segment struct {
+	from, to netip.AddrPort
+	seq, ack uint32
+	flags    flags
+	payload  []byte
+}
+
+// flags are the control bits of a segment.
+type flags uint8
+
+const (
+	fin flags = 1 << iota
+	syn
+	rst
+	psh
+	ack
+)
+
+// headerLen is the length of a header without options.
+const headerLen = 20
+
+// encode returns the segment as in an IP packet, with its checksum.
+func (s segment) encode() []byte {
+	b := make([]byte, headerLen, headerLen+len(s.payload))
+	binary.BigEndian.PutUint16(b, s.from.Port())
+	binary.BigEndian.PutUint16(b[2:], s.to.Port())
+	binary.BigEndian.PutUint32(b[4:], s.seq)
+	binary.BigEndian.PutUint32(b[8:], s.ack)
+	b[12] = headerLen / 4 << 4
+	b[13] = byte(s.flags)
+	binary.BigEndian.PutUint16(b[14:], 1<<15-1) // the window
+	b = append(b, s.payload...)
+	binary.BigEndian.PutUint16(b[16:], s.checksum(b))
+	return b
+}
+
+// checksum returns the checksum of RFC 9293, 3.1, over the pseudo header and b.
+func (s segment) checksum(b []byte) uint16 {
+	all := append(s.from.Addr().AsSlice(), s.to.Addr().AsSlice()...)
+	all = binary.BigEndian.AppendUint32(all, unix.IPPROTO_TCP)
+	all = binary.BigEndian.AppendUint32(all, uint32(len(b)))
+	all = append(all, b...)
+	if len(all)%2 == 1 {
+		all = append(all, 0)
+	}
+	var sum uint32
+	for ; len(all) > 0; all = all[2:] {
+		sum += uint32(binary.BigEndian.Uint16(all))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// send sends the segment from a host, whose TCP does not know of it.
+func (s segment) send(h *lab.Host) error {
+	network := "ip6:tcp"
+	if s.from.Addr().Is4() {
+		network = "ip4:tcp"
+	}
+	return h.Do(func() error {
+		c, err := net.ListenIP(network, &net.IPAddr{IP: s.from.Addr().AsSlice()})
+		if err != nil {
+			return err
+		}
+		_, err = c.WriteToIP(s.encode(), &net.IPAddr{IP: s.to.Addr().AsSlice()})
+		return errors.Join(err, c.Close())
+	})
+}
+
+// answer is the timeout for what must happen.
+const answer = 10 * time.Second
+
+// A connection is the two ends of an established connection. The server returns what it receives.
+type connection struct {
+	client net.Conn
+	server *net.TCPConn
+}
+
+// newConnection connects a client to a Service and accepts the connection at the server.
+func newConnection(t *testing.T, from *lab.Host, to netip.AddrPort, at *net.TCPListener) connection {
+	t.Helper()
+	client, err := from.DialContext(t.Context(), "tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	server, err := at.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go func() { _, _ = io.Copy(server, server) }()
+	return connection{client, server}
+}
+
+// pass sends a text in both directions.
+func (k connection) pass(text []byte) error {
+	if err := k.client.SetDeadline(time.Now().Add(answer)); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { _, err := k.client.Write(text); done <- err }()
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(k.client, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, text) {
+		return errors.New("received other bytes than were sent")
+	}
+	return <-done
+}
+
+// Queues of a socket in repair mode, and the value that ends this mode without a window probe
+// (include/uapi/linux/tcp.h).
+const receiveQueue, sendQueue, repairEnds = 1, 2, -1
+
+// due returns the segment that the server sends next, without a payload.
+func (k connection) due() (s segment, err error) {
+	s.from, s.to = addrPort(k.server.LocalAddr()), addrPort(k.server.RemoteAddr())
+	raw, err := k.server.SyscallConn()
+	if err != nil {
+		return s, err
+	}
+	control := raw.Control(func(fd uintptr) {
+		number := func(queue int) uint32 {
+			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR_QUEUE, queue))
+			n, failed := unix.GetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_QUEUE_SEQ)
+			err = errors.Join(err, failed)
+			return uint32(n)
+		}
+		err = unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR, 1)
+		s.seq, s.ack = number(sendQueue), number(receiveQueue)
+		err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_TCP, unix.TCP_REPAIR, repairEnds))
+	})
+	return s, errors.Join(control, err)
+}
+
+func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }

@@ -1,7 +1,12 @@
 package proxy
 
 import (
+	"errors"
+	"net/netip"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +50,81 @@ func generation(t *testing.T, l *lab.Lab) uint32 {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// everyone returns one client of each kind: a pod, the node, and the host outside.
+func everyone(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[2].Host, l.Node.Host, l.Outside} }
+
+// enough questions make it practically impossible that one of a few endpoints is never
+// picked. few are asked in any case.
+const (
+	enough = 200
+	few    = 4
+)
+
+// only asks over each transport and from all clients until all of these hosts have answered,
+// and checks that no other host did.
+func only(t *testing.T, l *lab.Lab, s daemon.Service, by ...string) {
+	t.Helper()
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		to := s.ClusterAddrPort(w.Family)
+		for _, from := range everyone(l) {
+			missing := slices.Clone(by)
+			for n := 0; n < enough && (len(missing) > 0 || n < few); n++ {
+				a, err := from.AskFresh(w.Protocol, netip.Addr{}, to, answer)
+				if err != nil || a.Outcome != lab.Answered || !slices.Contains(by, a.By) {
+					t.Fatalf("%s asks %s: %s, %v, want an answer by %s", from, to, a, err, strings.Join(by, " or "))
+				}
+				missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.By })
+			}
+			if len(missing) > 0 {
+				t.Errorf("%s asks %s %d times: no answer by %s", from, to, enough, strings.Join(missing, " and "))
+			}
+		}
+	})
+}
+
+// counters are the kernel's counters of a host, by name: those of TCP (netstat), and those of
+// connection tracking.
+type counters map[string]int
+
+func count(t *testing.T, h *lab.Host) counters {
+	t.Helper()
+	c := counters{}
+	err := h.Do(func() error {
+		tracking := c.read("/proc/thread-self/net/stat/nf_conntrack", 16)
+		if os.IsNotExist(tracking) {
+			tracking = nil // nothing is tracked in this namespace
+		}
+		return errors.Join(c.read("/proc/thread-self/net/netstat", 10), tracking)
+	})
+	if err != nil {
+		t.Fatalf("read counters of %s: %v", h.Name, err)
+	}
+	return c
+}
+
+// since returns by how much a counter has grown; zero if this kernel does not have it.
+func (c counters) since(before counters, name string) int { return c[name] - before[name] }
+
+// read reads tables: a line of names, and lines of values that are added up. The first column of
+// netstat is the name of its table.
+func (c counters) read(path string, base int) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if _, err := strconv.ParseInt(fields[len(fields)-1], base, 64); err != nil {
+			names = fields
+			continue
+		}
+		for i := range min(len(names), len(fields)) {
+			n, _ := strconv.ParseInt(fields[i], base, 64)
+			c[names[i]] += int(n)
+		}
+	}
+	return nil
 }

@@ -1,9 +1,12 @@
 package ruleset
 
 import (
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -80,5 +83,133 @@ func TestChangeInStepsLeadsToTheSameTables(t *testing.T) {
 		p.rules.Commit(plan)
 		p.world = next
 		p.check()
+	}
+}
+
+// crowd is a number of Services of all kinds of addresses that need the same objects as
+// few.
+const crowd = 1000
+
+// fullServices makes a world of n Services as [services] does, each with a node
+// port and the address of a load balancer, both with source ranges, and an external IP,
+// under Local policy and in turn with each way to choose an endpoint.
+func fullServices(n int) *world {
+	w := services(n)
+	w.nodeAddrs = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
+	for i := range n {
+		for _, f := range model.Families {
+			inside := w.frontends[web(f, i)]
+			inside.Pool.Scheduler, inside.Pool.RetryRefused = model.SchedulerRandom+model.Scheduler(i%3), true
+			inside.Pool.Local, inside.Pool.Hairpin = inside.Pool.Cluster[:1], []netip.Addr{inside.Pool.Cluster[0].Addr()}
+			service := []model.Frontend{inside}
+			for kind := model.KindNodePort; kind <= model.KindLoadBalancerIP; kind++ {
+				outside := inside
+				outside.Kind, outside.Policy = kind, model.PolicyLocal
+				outside.Match.Addr, outside.Match.Port = netip.Addr{}, uint16(20000+i)
+				if kind != model.KindNodePort {
+					outside.Match.Addr, outside.Match.Port = address(externalRanges[kind-model.KindExternalIP][f], i), 80
+				}
+				if kind != model.KindExternalIP {
+					a := address(sourceRanges[f], 4*i)
+					outside.Restricted = true
+					outside.Sources = []netip.Prefix{netip.PrefixFrom(a, a.BitLen()-2), netip.PrefixFrom(a.Next(), a.BitLen())}
+					outside.Denied = []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
+				}
+				service = append(service, outside)
+			}
+			w.put(fit(service)[1:]...)
+		}
+	}
+	return w
+}
+
+func TestNoChainSetOrRulePerService(t *testing.T) {
+	small, _ := start(newMachine(t), fullServices(few))
+	large, _ := start(newMachine(t), fullServices(crowd))
+	for _, f := range model.Families {
+		sameObjects(small, large, f)
+		sets := large.held[f].Sets
+		for name, want := range map[string]int{
+			"services": 3 * crowd, "local-services": 2 * crowd, "node-ports": crowd, "local-node-ports": crowd,
+			"service-ips": 2 * crowd, "node-port-service-ips": crowd, "node-port-service-ports": crowd,
+			"restricted": crowd, "refusals": 4 * crowd, "retried": 4 * crowd, "restricted-node-ports": crowd,
+			"allowed-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()-2): 2 * crowd, // one of two ranges contains the other
+			"denied-sources-" + strconv.Itoa(address(externalRanges[0][f], 0).BitLen()):    2 * crowd,
+			"cluster-ips": crowd, "node-ips": 1, "endpoints-2": crowd, "local-endpoints-0": crowd,
+		} {
+			if n := len(sets[name].Elements); n != want {
+				t.Errorf("family %s: %s holds %d elements, want %d", nft.FamilyName(f), name, n, want)
+			}
+		}
+	}
+	// So their deletion deletes elements only.
+	batch := large.turn(fullServices(few))
+	if n := batch.Counts().Objects; n != 0 {
+		t.Errorf("%d Services go, and with them %d objects", crowd-few, n)
+	}
+}
+
+// stickyServices are n Services that remember their clients for as long, and
+// have k endpoints in common.
+func stickyServices(n, k int, affinity func(int) time.Duration) *world {
+	w := services(n)
+	for i := range n {
+		for _, f := range model.Families {
+			w.edit(web(f, i), func(pool *model.Pool) {
+				pool.Cluster, pool.Affinity = nil, affinity(i)
+				for j := range k {
+					pool.Cluster = append(pool.Cluster, endpoint(f, j))
+				}
+			})
+		}
+	}
+	return w
+}
+
+// Session affinity obeys the law, too: chains differ by the class of the number of endpoints
+// and by that of the time that clients are remembered.
+func TestNoObjectPerStickyEndpoint(t *testing.T) {
+	same := func(int) time.Duration { return time.Hour }
+	small, _ := start(newMachine(t), stickyServices(few, 7, same))
+	p, _ := start(newMachine(t), stickyServices(crowd, 7, same))
+	for _, f := range model.Families {
+		sameObjects(small, p, f)
+	}
+	check := func(what string, want ...string) {
+		t.Helper()
+		for _, f := range model.Families {
+			var names []string
+			for name := range p.held[f].Chains {
+				if strings.HasPrefix(name, "sticky-") {
+					names = append(names, name)
+				}
+			}
+			if slices.Sort(names); !slices.Equal(names, want) {
+				t.Errorf("family %s: %s have the chains %v, want %v", nft.FamilyName(f), what, names, want)
+			}
+		}
+	}
+	one := []string{"sticky-8-3600s", "sticky-client", "sticky-endpoint", "sticky-full-8", "sticky-new", "sticky-pick-8"}
+	check("Services of 7 endpoints", one...)
+	for _, f := range model.Families {
+		next := p.world.clone()
+		next.edit(web(f, 3), func(pool *model.Pool) {
+			pool.Cluster = slices.Clone(pool.Cluster)
+			pool.Cluster[6] = endpoint(f, 60000)
+		})
+		if c := p.turn(next).Counts(); c != (nft.Counts{Added: 2, Deleted: 2}) {
+			t.Errorf("family %s: a replaced endpoint takes %+v", nft.FamilyName(f), c)
+		}
+	}
+	p.turn(stickyServices(few, 8, same))
+	check("few Services with one endpoint more", one...)
+	p.turn(stickyServices(few, 8, func(i int) time.Duration { return time.Duration(1+i%3) * time.Hour }))
+	check("Services of three times", append([]string{"sticky-8-10800s", one[0], "sticky-8-7200s"}, one[1:]...)...)
+	p.turn(services(few))
+	check("Services without affinity")
+	for _, f := range model.Families {
+		if _, left := p.held[f].Sets["affinity"]; left {
+			t.Errorf("family %s: the map of clients is left over", nft.FamilyName(f))
+		}
 	}
 }

@@ -5,9 +5,16 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"testing"
+	"unique"
 
+	"github.com/google/go-cmp/cmp"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/nfttest"
 )
 
@@ -170,4 +177,88 @@ func fit(frontends []model.Frontend) []model.Frontend {
 		pool.Cluster, pool.ClusterWeights, pool.ClusterShares = nil, nil, nil
 	}
 	return frontends
+}
+
+// A machine is an empty network namespace, and our sockets in it.
+type machine struct {
+	t      testing.TB
+	host   *lab.Host
+	kernel *kernel.Kernel
+}
+
+// newMachine returns a machine that exists until the test ends.
+func newMachine(t testing.TB) *machine {
+	t.Helper()
+	m := &machine{t: t, host: labtest.Alone(t)}
+	m.kernel = m.open()
+	return m
+}
+
+// open gives the machine one more program with sockets to nf_tables.
+func (m *machine) open() *kernel.Kernel {
+	m.t.Helper()
+	return labtest.Kernel(m.t, m.host)
+}
+
+// apply applies a batch that the kernel must accept.
+func (m *machine) apply(b nft.Batch) nft.Applied {
+	m.t.Helper()
+	a, err := m.kernel.Apply(b)
+	if err != nil {
+		m.t.Fatalf("apply: %v", err)
+	}
+	return a
+}
+
+// read is what the kernel holds in our tables.
+func (m *machine) read() nft.Tables {
+	m.t.Helper()
+	tables, err := m.kernel.Read()
+	if err != nil {
+		m.t.Fatalf("read: %v", err)
+	}
+	return tables
+}
+
+// A proxy is the state of a running kube-vmap, and its machine.
+type proxy struct {
+	*machine
+	world *world
+	rules *nft.Ruleset
+	held  nft.Tables // what the kernel held at the latest check
+}
+
+// start adopts what the kernel of the machine holds, changes it to the world, and returns
+// the batch.
+func start(m *machine, w *world) (*proxy, nft.Batch) {
+	m.t.Helper()
+	rules, batch := nft.Adopt(w.config, m.read(), w.all())
+	m.apply(batch)
+	p := &proxy{machine: m, world: w, rules: rules}
+	p.check()
+	return p, batch
+}
+
+// check asserts that the kernel holds exactly the proxy's state.
+func (p *proxy) check() {
+	p.t.Helper()
+	p.held = p.read()
+	same(p.t, "the kernel", p.held, p.rules.Tables())
+}
+
+func same(t testing.TB, what string, got, want nft.Tables) {
+	t.Helper()
+	if equal(got, want) {
+		return
+	}
+	t.Fatalf("%s differs, -want +have\n%.4000s", what, cmp.Diff(want, got, exported))
+}
+
+func equal(got, want nft.Tables) bool { return reflect.DeepEqual(got, want) }
+
+// exported lets cmp compare types with unexported fields.
+var exported = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	cmp.Comparer(func(a, b unique.Handle[netip.Prefix]) bool { return a == b }),
 }

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/sync/follow/listen/listentest"
 )
 
@@ -139,4 +143,123 @@ func TestPortsInUseAreProblems(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestServiceAddressesAreNotEndpoints checks that connections are translated once: an
+// endpoint with the address of a Service is a dead end, not a loop.
+func TestServiceAddressesAreNotEndpoints(t *testing.T) {
+	l, f := newLab(t)
+	good := second(l, "good", 1)
+	good.Kinds = []model.Kind{model.KindNodePort}
+	nodePort := func(family model.Family) netip.AddrPort { return good.AddrPort(l.Node, family, model.KindNodePort, 0) }
+	dead := []daemon.Service{
+		{Name: "itself", Number: 2, Addresses: clusterIPs(2)},
+		{Name: "other", Number: 3, Addresses: clusterIPs(good.Number)},
+		{Name: "ring-a", Number: 4, Addresses: clusterIPs(5)},
+		{Name: "ring-b", Number: 5, Addresses: clusterIPs(4)},
+		{Name: "node-port", Number: 6, Addresses: addrsOf(l.Node.Host)},
+	}
+	for i := range dead {
+		dead[i].ServicePorts = daemon.EveryProtocol("p-", daemon.Port, daemon.Port, 0)
+	}
+	dead[4].ServicePorts = daemon.EveryProtocol("p-", daemon.Port, int(nodePort(model.IPv4).Port()), 0)
+	f.Put("services", append(dead, good)...)
+	// Hosts without SCTP do not refuse it.
+	if _, err := l.Node.Serve(model.SCTP, 9); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Start(t, l.Node, f)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		for _, from := range clients(l) {
+			answered(t, from, w, good.ClusterAddrPort(w.Family), "pod-2")
+			answered(t, from, w, nodePort(w.Family), "pod-2")
+			for _, s := range dead {
+				refused(t, from, w, s.ClusterAddrPort(w.Family))
+			}
+		}
+	})
+}
+
+func clusterIPs(number int) (all []netip.Addr) {
+	for _, f := range model.Families {
+		all = append(all, daemon.Service{Number: number}.Addr(f, model.KindClusterIP))
+	}
+	return all
+}
+
+// TestHostOnlyAddressesAreNotEndpoints tries to reach sockets that only the node itself can
+// reach.
+func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
+	l, f := newLab(t)
+	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
+	for _, p := range []model.Protocol{model.TCP, model.UDP} { // the lab has no SCTP on loopback
+		for _, a := range loopback {
+			if _, err := l.Node.ServeAt(p, netip.AddrPortFrom(a, daemon.TargetPort)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	services := []daemon.Service{
+		{Name: "loopback", Number: 1, Addresses: loopback},
+		{Name: "link-local", Number: 2, Addresses: []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fe80::a9fe:a9fe")}},
+		{Name: "broadcast", Number: 3, Addresses: []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("ff02::1")}},
+	}
+	for _, s := range services {
+		f.Put(s.Name, s)
+	}
+	d := daemon.Start(t, l.Node, f)
+	d.Ignore("object unusable, wholly or in part")
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		for _, from := range []*lab.Host{l.Pods[0].Host, l.Outside} {
+			for _, s := range services {
+				refused(t, from, w, s.ClusterAddrPort(w.Family))
+			}
+		}
+	})
+}
+
+// TestWhoMakesDemand has a client that a policy denies after chain filter-forward, and an author who
+// names another's pod.
+func TestWhoMakesDemand(t *testing.T) {
+	l, f := newLab(t)
+	daemon.RouteServices(t, l, l.Node)
+	scales := func(s *corev1.Service) { s.Annotations["kube-vmap.io/scale-to-zero"] = "true" }
+	sleeper, used, curious := daemon.Service{Name: "sleeper", Number: 1}, second(l, "used", 2), second(l, "curious", 3)
+	sleeper.Edit, curious.Edit, curious.Namespace = scales, scales, "other"
+	f.Put("services", sleeper, used, curious)
+	daemon.Start(t, l.Node, f)
+	demand := func(name string) (n int) {
+		page, err := l.Node.Get("http://127.0.0.1:10249/metrics", answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(line, fmt.Sprintf("kubevmap_service_demand{service_name=%q", name)) {
+				_, _ = fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n)
+			}
+		}
+		return n
+	}
+	rules := "add table inet later; add chain inet later forward { type filter hook forward priority 10; };"
+	for _, family := range model.Families {
+		rules += fmt.Sprintf("add rule inet later forward %s saddr %s drop;", nft.FamilyName(family), l.Pods[0].Addr(family))
+	}
+	labtest.Run(t, l.Node.Host, "", "nft", rules)
+	for _, w := range daemon.Transports() {
+		if a, err := l.Pods[0].Ask(w.Protocol, sleeper.ClusterAddrPort(w.Family), 100*time.Millisecond); err != nil || a.Outcome != lab.TimedOut {
+			t.Errorf("a held client: %s, %v", a, err)
+		}
+		flow, err := l.Outside.Flow(w.Protocol, netip.AddrPort{}, used.ClusterAddrPort(w.Family))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := flow.Ask(answer); err != nil || a.Outcome != lab.Answered {
+			t.Errorf("a client: %s, %v", a, err)
+		}
+	}
+	eventually.Holds(t, "the denied client makes demand", func() bool { return demand("sleeper") == len(daemon.Transports()) })
+	eventually.Holds(t, "the author learns of others' clients", func() bool { return demand("curious") == len(daemon.Transports()) })
+	if n := demand("used"); n > 0 {
+		t.Errorf("a demand of %d for a Service that does not scale to zero", n)
+	}
 }

@@ -1,19 +1,30 @@
 package bench
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"os"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel"
 )
 
 const (
@@ -127,4 +138,141 @@ func (r *rig) await(c *traffic.Client, i int) {
 			return c.AnsweredOver(w, r.targets[i], names...)
 		}))
 	}
+}
+
+type size struct{ services, endpoints int }
+
+// world is a control plane with many Services, and a node without pods.
+type world struct {
+	*clustertest.Cluster
+	kernel  *kernel.Kernel // nf_tables of the node, for reading
+	ns      *objects.Namespace
+	filling *objects.Filling
+
+	flags             []string // of a proxy of any kind
+	kubeconfig, proxy string   // of the account that deploy/base gives to the proxy; kube-vmap
+}
+
+// newWorld creates a world, with an additional Service that has an endpoint more than the others,
+// so that the chains for that many endpoints exist when a Service gains one, as they nearly
+// always do in a large cluster.
+func newWorld(b *testing.B, of size) *world {
+	b.Helper()
+	w := &world{Cluster: clustertest.Alone(b, lab.Options{})}
+	w.proxy = clustertest.Program(b)
+	w.kernel = labtest.Kernel(b, w.Lab.Node.Host)
+	w.kubeconfig = w.Kubeconfig(b, w.Server)
+	w.flags = []string{
+		"--kubeconfig=" + w.kubeconfig, "--hostname-override=" + w.NodeName(w.Lab.Node),
+		"--cluster-cidr=" + truth.PodRanges,
+	}
+	w.ns = w.Namespace(b)
+	families := []model.Family{model.IPv4}
+	w.filling = &objects.Filling{
+		Services: of.services, Prefix: "service", Endpoints: of.endpoints, Node: "node-2", Families: families,
+	}
+	clustertest.Must(b, w.ns.Fill(b.Context(), w.filling))
+	clustertest.Must(b, w.ns.Fill(b.Context(), &objects.Filling{
+		Services: 1, Prefix: "larger", Endpoints: of.endpoints + 1, Node: "node-2", Families: families,
+	}))
+	return w
+}
+
+// cleanup removes kube-vmap's tables from the kernel.
+func (w *world) cleanup(b *testing.B) {
+	b.Helper()
+	labtest.Run(b, w.Lab.Node.Host, "", w.proxy, "cleanup", "--force")
+}
+
+func (w *world) informers() *program {
+	args := []string{"--kubeconfig=" + w.kubeconfig, "--node=" + w.NodeName(w.Lab.Node)}
+	path := built.Informers.Path()
+	return &program{world: w, name: "informers", path: path, args: args, ready: logged("synced")}
+}
+
+func (w *world) kubeVMap(name string) *program {
+	return &program{world: w, name: name, path: w.proxy, args: w.flags, ready: logged("ready")}
+}
+
+// heartbeat is how often a kubelet renews the lease of its node.
+const heartbeat = 10 * time.Second
+
+// startKubelet renews the lease of a node, until the returned function is called, which renews it
+// for the last time: how long the node controller waits after a fault then differs by its own
+// period only.
+func (r *rig) startKubelet(n *lab.Node) (stop func() error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	r.Cleanup(cancel)
+	go func() {
+		for ticker := time.Tick(heartbeat); ctx.Err() == nil; {
+			if err := r.renew(ctx, n); err != nil && ctx.Err() == nil {
+				r.Log(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-ticker:
+			}
+		}
+	}()
+	return func() error { cancel(); return r.renew(r.Context(), n) }
+}
+
+func (r *rig) renew(ctx context.Context, n *lab.Node) error {
+	lease := coordinationv1.Lease(r.NodeName(n), corev1.NamespaceNodeLease).
+		WithSpec(coordinationv1.LeaseSpec().WithRenewTime(metav1.NowMicro()))
+	_, err := r.Client.CoordinationV1().Leases(*lease.Namespace).
+		Apply(ctx, lease, metav1.ApplyOptions{FieldManager: "kubelet"})
+	if err != nil {
+		return fmt.Errorf("renew the lease of %s: %w", n, err)
+	}
+	return nil
+}
+
+// answer is the first argument of the process that serves for the pods of node-3. The others are
+// the names of the pods, whose listeners it inherits in the same order.
+const answer = "answer"
+
+// serve answers for pods until it is killed.
+func serve(pods []string) error {
+	var group errgroup.Group
+	for i, name := range pods {
+		const inherited = 3 // the first descriptor after stderr
+		l, err := net.FileListener(os.NewFile(uintptr(inherited+i), name))
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return lab.AnswerOn(l, name) })
+	}
+	return group.Wait()
+}
+
+// serveApart serves for the pods of node-3 in a process of its own, which can be stopped.
+func (r *rig) serveApart(pods []*lab.Pod) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	r.server = r.Lab.Third.Command(r.Context(), program, answer)
+	for _, p := range pods {
+		b, err := p.Backlog(targetPort)
+		if err != nil {
+			return err
+		}
+		file, err := b.File()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // the process has its own
+		r.backlogs = append(r.backlogs, b)
+		r.server.Args, r.server.ExtraFiles = append(r.server.Args, p.Name), append(r.server.ExtraFiles, file)
+	}
+	r.server.Stderr = os.Stderr
+	if err := r.server.Start(); err != nil {
+		return err
+	}
+	r.Cleanup(func() {
+		_ = r.server.Process.Kill()
+		_ = r.server.Wait() // that it was killed
+	})
+	return nil
 }

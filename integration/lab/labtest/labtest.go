@@ -2,10 +2,15 @@
 package labtest
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"kube-vmap/integration/lab"
+	"kube-vmap/nft/kernel"
 )
 
 // RequireVariable is the environment variable which, if not empty, makes tests fail
@@ -69,4 +74,45 @@ func Lacking(t testing.TB, err error) {
 		t.Fatalf("cannot run, and %s is set: %v", RequireVariable, err)
 	}
 	t.Skipf("SKIPPED, NOTHING TESTED: %v", err)
+}
+
+// Kernel opens nf_tables of a host. It is closed with the test.
+func Kernel(t testing.TB, h *lab.Host) *kernel.Kernel {
+	t.Helper()
+	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() }) // what was written is checked
+	return k
+}
+
+// sbin is not always in the path of root.
+const sbin = "/usr/sbin"
+
+// Path returns the path of a program. It skips or fails the test as [Lacking] does if there is
+// none.
+func Path(t testing.TB, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		path = filepath.Join(sbin, program)
+	}
+	if _, err := os.Stat(path); err != nil {
+		Lacking(t, err)
+	}
+	return path
+}
+
+// Run runs a program of the machine on a host, which must succeed, and returns its output.
+func Run(t testing.TB, h *lab.Host, stdin, program string, args ...string) string {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd := h.Command(t.Context(), Path(t, program), args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+sbin)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s\nof:\n%s", program, strings.Join(args, " "), err, &stderr, stdin)
+	}
+	return out.String()
 }
