@@ -12,24 +12,29 @@ import (
 	"kube-vmap/sync"
 )
 
+// TestStaleFlowsOfAllZonesAndSourcesAreDeleted has flows to an endpoint, to a former one, and to none,
+// which were not translated; and some of other protocols. The tests of sync/follow/flows have all kinds
+// of addresses.
 func TestStaleFlowsOfAllZonesAndSourcesAreDeleted(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
 	var keep, stale []flow
 	for _, f := range model.Families {
 		for i, zone := range []flow{{}, {zone: 7}, {zone: 65535}, {oneWay: 9}} {
-			for j, by := range []string{"ep1", "ep3"} {
+			for j, by := range []string{"ep1", "ep3", "vip"} {
 				e := zone
-				e.protocol, e.client, e.to, e.by = model.UDP, at(f, "client", 4000+uint16(i)), at(f, "vip", 53), at(f, by, 53)
+				e.protocol, e.client, e.to, e.by = model.UDP, at(f, "client", 4000+uint16(3*i+j)), at(f, "vip", 53), at(f, by, 53)
 				masqueraded := e
-				masqueraded.client = at(f, "client", 5000+uint16(2*i+j))
+				masqueraded.client = at(f, "client", 5000+uint16(3*i+j))
 				masqueraded.sees = at(f, "node", masqueraded.client.Port())
-				if by == "ep3" {
-					e.client = at(f, "client", 4100+uint16(i))
-					stale = append(stale, e, masqueraded)
-				} else {
+				if by == "ep1" {
 					keep = append(keep, e, masqueraded)
+				} else {
+					stale = append(stale, e, masqueraded)
 				}
+				e.protocol = model.TCP
+				masqueraded.protocol = model.SCTP
+				keep = append(keep, e, masqueraded)
 			}
 		}
 	}
