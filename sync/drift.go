@@ -32,8 +32,7 @@ type drift struct {
 	pace    throttle.Throttle
 	failure atomic.Pointer[ReadFailure]
 
-	// suspected: the kernel refused a change that it should have accepted. Another process
-	// probably changed our tables.
+	// suspected: another process has changed our tables, which the next full comparison repairs.
 	suspected bool
 	// ownedLate: others changed nf_tables between our read of the tables and our taking
 	// ownership of them.
@@ -118,14 +117,15 @@ func (d *drift) compared(have nft.Tables, repair nft.Batch) (reverted bool) {
 	return reverted
 }
 
-// mustCompareAgain reports whether the tables must be read once more, because they
-// were not ours yet when they were read.
-func (d *drift) mustCompareAgain() bool {
+// mustCompareAgain reports whether the tables, which were not ours yet when they were read, may
+// not be as we left them.
+func (d *drift) mustCompareAgain(rules *nft.Ruleset) bool {
 	if !d.ownedLate {
 		return false
 	}
-	d.ownedLate, d.suspected = false, true
-	return true
+	found := d.readHere(rules)
+	d.ownedLate, d.suspected = false, len(found.repair) > 0
+	return found.err != nil || d.suspected
 }
 
 // startRead starts a read if others have changed anything.

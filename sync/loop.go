@@ -220,7 +220,7 @@ func (l *Loop) sync() bool {
 	l.quarantine.schedule()
 	r.Triggered = l.desired.takeTriggers()
 	l.observe(r, start)
-	if l.drift.mustCompareAgain() {
+	if l.drift.mustCompareAgain(l.rules) {
 		l.forgetRules()
 		l.retryAfter(0)
 	}

@@ -295,3 +295,19 @@ func TestSnapshotWaitsForTheKernelUntilItsDeadline(t *testing.T) {
 		}
 	})
 }
+
+// TestChangesBeforeWeOwnTablesAreNotDrift has tables of a process that ended, which another program may
+// have changed before the loop owns them, and did not.
+func TestChangesBeforeWeOwnTablesAreNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &disturbedKernel{Kernel: kerneltest.New()}
+		newRigOn(t, k, sync.Config{}, slog.DiscardHandler).send(webService("web", 1))
+		s := newRigOn(t, k, sync.Config{Rules: nft.Config{Protect: true}, MinSyncPeriod: time.Second}, slog.DiscardHandler)
+		s.send(webService("web", 1))
+		s.send(webSlice(model.IPv4, 1))
+		elapse(time.Second)
+		if n, r := len(s.results), s.last(); n != 2 || r.Err != nil || r.Drift || r.Endpoints == 0 {
+			t.Errorf("%d syncs, the last one: %+v", n, r)
+		}
+	})
+}

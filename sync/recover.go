@@ -60,16 +60,17 @@ func (l *Loop) rebuildFullSet(refusal *wire.Error) bool {
 // says what to do differently, else after a backoff.
 func (l *Loop) handleFailure(err error) {
 	var refusal *wire.Error
-	rulesKnown := l.rules != nil
+	rules := l.rules
 	l.forgetRules()
 	switch refused := errors.As(err, &refusal); {
 	case errors.Is(err, errOwned):
 		l.report.tablesOwned(err)
 		l.retryAfter(ownershipPollInterval)
-	case refused && rulesKnown && refusal.Cause() != wire.CauseMemory && refusal.Cause() != wire.CausePermission:
+	case refused && rules != nil && refusal.Cause() != wire.CauseMemory && refusal.Cause() != wire.CausePermission:
 		l.log.Warn("change refused, reading the kernel again", "err", err)
-		// An object that is missing, or exists already, is not as we left it.
-		l.drift.suspected = refusal.Cause() == wire.CauseState
+		// An object that is missing, or exists already, may not be as we left it.
+		l.drift.suspected = refusal.Cause() == wire.CauseState && l.drift.possible() &&
+			len(l.drift.readHere(rules).repair) > 0
 		l.retryAfter(0)
 	case refused && l.rebuildFullSet(refusal):
 		l.retryAfter(0)
@@ -111,7 +112,6 @@ func (l *Loop) quarantineOffenders(err *wire.Error, eligible func(model.ServiceP
 
 // quarantinePort puts the Service port that an error names into quarantine.
 func (l *Loop) quarantinePort(offender *wire.Error) {
-	l.drift.suspected = false // the Service port is to blame, not another process
 	level := slog.LevelDebug
 	if l.quarantine.addPort(offender) {
 		level = slog.LevelError
