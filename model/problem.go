@@ -6,6 +6,8 @@ const (
 	ProblemUnusable = "Unusable"
 	// ProblemRefused: the kernel refused it.
 	ProblemRefused = "RefusedByKernel"
+	// ProblemMemory: the kernel had no memory for a change, which is retried.
+	ProblemMemory = "KernelOutOfMemory"
 	// ProblemOpen: source ranges of one family leave the other one open.
 	ProblemOpen = "OpenToAnyone"
 	// ProblemConflict: another Service holds the address and port.

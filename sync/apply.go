@@ -75,8 +75,7 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 	level := slog.LevelDebug
 	if l.quarantine.addService(name) {
 		level = slog.LevelError
-		l.report.recorder.Warn(l.report.service(name), model.ProblemRefused,
-			"no memory for its change, which is tried again: "+err.Error())
+		l.report.recorder.Warn(l.report.service(name), model.ProblemMemory, postponedText+": "+err.Error())
 	}
 	l.log.Log(context.Background(), level, "kernel out of memory, Service change postponed", "service", name.String(),
 		"err", err)
@@ -155,7 +154,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 	r.Took = time.Since(start)
 	r.Services = d.services.Len()
 	r.Endpoints = l.rules.Endpoints()
-	r.QuarantinedPorts = l.quarantine.len()
+	r.QuarantinedPorts = len(l.quarantine.ports)
 	r.InvalidObjects = len(d.problems) + len(d.excesses)
 	r.Conflicts = d.services.ConflictCount()
 	r.NoLocalEndpoints = d.services.NoLocalEndpoints()

@@ -47,7 +47,7 @@ type Result struct {
 
 	// Totals after the sync.
 	Services, Endpoints int
-	QuarantinedPorts    int // Service ports and Services in quarantine
+	QuarantinedPorts    int
 	InvalidObjects      int // objects with problems
 	Conflicts           int // claims lost to other Services
 	NoLocalEndpoints    model.NoLocalEndpoints

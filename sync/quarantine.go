@@ -51,6 +51,9 @@ func newQuarantine() *quarantine {
 	}
 }
 
+// postponedText says why the change of a Service waits.
+const postponedText = "no memory for its change, which is tried again"
+
 // len returns how many Service ports and Services are in quarantine.
 func (q *quarantine) len() int { return len(q.ports) + len(q.services) }
 
@@ -189,7 +192,7 @@ func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem 
 		})
 	}
 	for name := range q.services {
-		out = append(out, Problem{service(name), model.ProblemRefused, "", "no memory for its change, which is tried again"})
+		out = append(out, Problem{service(name), model.ProblemMemory, "", postponedText})
 	}
 	return out
 }

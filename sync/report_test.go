@@ -32,6 +32,27 @@ func TestRefusedServicePortIsReportedNotDrift(t *testing.T) {
 	})
 }
 
+// TestPostponedServiceIsNotARefusedPort has a kernel without memory for a change.
+func TestPostponedServiceIsNotARefusedPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		s.send(webService("web", 1))
+		s.kernel.Refuse("default/web:udp", syscall.ENOMEM, 0)
+		s.take()
+		s.send(webSlice(model.IPv6, 1))
+		if got := s.take(); strings.Count(got, "KernelOutOfMemory Service default/web: uid-of-web: no memory for its change") != 1 {
+			t.Errorf("reported:\n%s", got)
+		}
+		if r := s.last(); r.Err != nil || r.QuarantinedPorts != 0 {
+			t.Errorf("the result is %+v", r)
+		}
+		v, err := s.loop.Snapshot(t.Context())
+		if err != nil || len(v.Problems) != 1 || v.Problems[0].Reason != model.ProblemMemory {
+			t.Errorf("problems %+v, %v", v.Problems, err)
+		}
+	})
+}
+
 func TestServiceOverBudgetIsReportedAndNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, sync.Config{})

@@ -36,8 +36,7 @@ type Snapshot struct {
 	// Conflicts are claims that other Services hold, health check node ports included.
 	Conflicts []model.Conflict
 	// Problems are about objects. Problems with the reason [model.ProblemRefused] are about
-	// Service ports ("namespace/name:port") that the kernel refused, or about Services whose
-	// change it had no memory for.
+	// Service ports ("namespace/name:port") that the kernel refused.
 	Problems []Problem
 }
 

@@ -28,6 +28,8 @@ func row(name string, s severity, help, state string, say func(*sentence) string
 // reasons are all, first the states of Services, the worst first.
 var reasons = []reason{
 	row(model.ProblemRefused, problem, "the kernel refuses a part of the Service", "the kernel refuses a part", nil),
+	row(model.ProblemMemory, problem, "the kernel has no memory for a change of the Service, which is retried",
+		"the kernel has no memory for a change, which is retried", nil),
 	row(model.ProblemConflict, problem, "another Service holds the address and port",
 		"another Service holds an address of it", func(s *sentence) string {
 			return JoinFirst(s.Names, s.Number, len(s.Names)) +

@@ -39,7 +39,7 @@ func (d *Document) StateOf(s *Service) string {
 // State returns the worst state of the Service. A problem whose reason has no state of
 // its own makes it Unusable.
 func (s *Service) State() string {
-	for _, reason := range []string{model.ProblemRefused, model.ProblemConflict} {
+	for _, reason := range []string{model.ProblemRefused, model.ProblemMemory, model.ProblemConflict} {
 		if s.has(reason) {
 			return reason
 		}

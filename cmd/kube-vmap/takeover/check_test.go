@@ -70,12 +70,12 @@ func TestFailedCheckReadsAgain(t *testing.T) {
 // TestProbationFailsOnThreeBadChecksInARow has what goes wrong after a minute, and whether
 // that fails the probation.
 func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
-	refuse := func(namespaces ...string) func(*fake) {
+	refuse := func(reason string, namespaces ...string) func(*fake) {
 		return func(f *fake) {
 			for _, ns := range namespaces {
 				for range 2 {
 					f.snapshot.Problems = append(f.snapshot.Problems, sync.Problem{
-						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: model.ProblemRefused,
+						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: reason,
 					})
 				}
 			}
@@ -123,8 +123,9 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		}, ""},
 		{"the endpoints went away", func(f *fake) { block(1)(f); f.snapshot.Installed[0].Cluster = nil }, ""},
 		{"the Service went away", func(f *fake) { block(1)(f); f.snapshot.Installed = f.snapshot.Installed[1:] }, ""},
-		{"ports of one namespace are refused", refuse("a", "a", "a"), ""},
-		{"ports of two namespaces are refused", refuse("a", "b"), "the kernel refuses 4 of 4 Service ports"},
+		{"ports of one namespace are refused", refuse(model.ProblemRefused, "a", "a", "a"), ""},
+		{"ports of two namespaces are refused", refuse(model.ProblemRefused, "a", "b"), "the kernel refuses 4 of 4 Service ports"},
+		{"changes of two namespaces wait for memory", refuse(model.ProblemMemory, "a", "b"), ""},
 		{"changes do not reach the kernel", func(f *fake) { f.unhealthy = true }, "changes do not reach the kernel"},
 		{"for two checks", func(f *fake) {
 			f.unhealthy = true
