@@ -72,12 +72,12 @@ func (l *Loop) quarantineService(c nft.Change, err error) error {
 		return err
 	}
 	name := c.Set[0].Service.ServiceName
-	level := slog.LevelDebug
+	log, level := l.log, slog.LevelDebug
 	if l.quarantine.addService(name) {
+		log = l.report.Notify(l.report.service(name), model.ProblemMemory, postponedText+": "+err.Error())
 		level = slog.LevelError
-		l.report.recorder.Warn(l.report.service(name), model.ProblemMemory, postponedText+": "+err.Error())
 	}
-	l.log.Log(context.Background(), level, "kernel out of memory, Service change postponed", "service", name.String(),
+	log.Log(context.Background(), level, "kernel out of memory, Service change postponed", "service", name.String(),
 		"err", err)
 	return nil
 }

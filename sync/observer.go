@@ -1,12 +1,7 @@
 package sync
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -95,23 +90,6 @@ func (o MultiObserver) Node(n SetNode) {
 type Recorder interface {
 	// Warn must not block. The reason is one word in CamelCase, the note a sentence.
 	Warn(o Object, reason, note string)
-}
-
-// maxWarned is how many Services one call of WarnServices warns about.
-const maxWarned = 5
-
-// WarnServices sends a warning about the first few of the Services. Without a Recorder it does
-// nothing.
-func WarnServices(r Recorder, services sets.Set[Object], reason, note string) {
-	if r == nil {
-		return
-	}
-	list := slices.SortedFunc(maps.Keys(services), func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for _, o := range list[:min(len(list), maxWarned)] {
-		r.Warn(o, reason, note)
-	}
 }
 
 // nopRecorder does nothing.

@@ -112,12 +112,12 @@ func (l *Loop) quarantineOffenders(err *wire.Error, eligible func(model.ServiceP
 
 // quarantinePort puts the Service port that an error names into quarantine.
 func (l *Loop) quarantinePort(offender *wire.Error) {
-	level := slog.LevelDebug
+	log, level := l.log, slog.LevelDebug
 	if l.quarantine.addPort(offender) {
+		log = l.report.Notify(l.report.service(offender.Service.ServiceName), model.ProblemRefused, offender.Error())
 		level = slog.LevelError
-		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), model.ProblemRefused, offender.Error())
 	}
-	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err",
+	log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err",
 		offender)
 }
 

@@ -32,6 +32,25 @@ func TestRefusedServicePortIsReportedNotDrift(t *testing.T) {
 	})
 }
 
+// TestRefusalsAreLimitedByNamespace has more refused ports than one namespace may report at once.
+func TestRefusalsAreLimitedByNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newRigOn(t, kerneltest.New(), sync.Config{}, slog.NewTextHandler(&log, nil))
+		var all []sync.Event
+		for n := range byte(30) {
+			web := webService(fmt.Sprint("web-", n), n)
+			s.kernel.Refuse(web.Service.Name.String()+":udp", syscall.EINVAL, 0)
+			all = append(all, web)
+		}
+		s.send(all...)
+		events, lines := strings.Count(s.take(), "RefusedByKernel"), strings.Count(log.String(), "quarantined Service port")
+		if r := s.last(); r.Err != nil || r.QuarantinedPorts != len(all) || events != 20 || lines != events {
+			t.Errorf("%d events, %d log lines, the result is %+v", events, lines, r)
+		}
+	})
+}
+
 // TestPostponedServiceIsNotARefusedPort has a kernel without memory for a change.
 func TestPostponedServiceIsNotARefusedPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

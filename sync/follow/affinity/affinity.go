@@ -124,10 +124,10 @@ func (r *Reader) cut(id nft.SetID, n *namespace, share int) (err error) {
 		"family", id.Family.String(), "map", id.Name(), "namespace", n.name,
 		"forgotten", forgotten, "clients", n.clients, "share", share)
 	services.Delete(sync.Object{}) // destinations without a Service
-	sync.WarnServices(r.Recorder, services, ReasonForgotten, fmt.Sprintf(
-		"%s clients were forgotten, and may get another endpoint: "+
-			"its namespace has more than its share of the clients that a node remembers",
-		id.Family))
+	for s := range services {
+		r.notices.Notify(s, ReasonForgotten, id.Family.String()+" clients were forgotten, and may get another endpoint: "+
+			"its namespace has more than its share of the clients that a node remembers")
+	}
 	return err
 }
 
@@ -158,13 +158,14 @@ type Reader struct {
 	peak     int                         // of services
 	reported [len(model.Families)]uint64 // last reported totals, at first the greatest number
 	pace     throttle.Throttle           // of lists of the maps
+	notices  *sync.Notices
 }
 
 // New returns a Reader; it does nothing before Run.
 func New(c Config) *Reader {
 	r := &Reader{
 		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
-		pace: c.Background.Throttle(0),
+		pace: c.Background.Throttle(0), notices: sync.NewNotices(c.Recorder, c.Log),
 		// The first totals, which may be from before this process, do not count as a rise.
 		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
 	}

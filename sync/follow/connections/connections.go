@@ -99,6 +99,7 @@ type Connections struct {
 	outcome follow.Outcome // of reads and clean-ups
 	stale   [len(model.Families)]staleSet
 	dropped [len(model.Families)]dropped
+	notices *sync.Notices
 
 	mu        stdsync.Mutex // guards the following
 	published Totals
@@ -108,7 +109,7 @@ type Connections struct {
 func New(c Config) *Connections {
 	out := &Connections{
 		Config: c, Queue: follow.NewQueue(), requests: make(chan chan struct{}), tracker: newTracker(),
-		pace: c.Background.Throttle(0),
+		pace: c.Background.Throttle(0), notices: sync.NewNotices(c.Recorder, c.Log),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()

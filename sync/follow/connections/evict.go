@@ -144,8 +144,10 @@ func (c *Connections) reportUncounted(f model.Family, n *namespaceCounts, share 
 	c.Log.Warn("connections of frontends not counted: too many pairs of destination and endpoint",
 		"family", f.String(), "namespace", n.name, "frontends", len(frontends), "counters", n.counters, "share", share,
 		"duration", nft.UncountedTime.String())
-	sync.WarnServices(c.Recorder, services, ReasonNotCounted, fmt.Sprintf(
-		"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share "+
-			"of the counters",
-		f, nft.UncountedTime))
+	for s := range services {
+		c.notices.Notify(s, ReasonNotCounted, fmt.Sprintf(
+			"%s connections to some of its addresses and ports are not counted for %s: its namespace has more than its share "+
+				"of the counters",
+			f, nft.UncountedTime))
+	}
 }

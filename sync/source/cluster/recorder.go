@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/bits"
 	"os"
+	"slices"
 	"strings"
 	stdsync "sync"
 	"time"
@@ -70,7 +71,9 @@ type Recorder struct {
 
 // isClusterWide reports whether all nodes send events for that reason.
 func isClusterWide(reason string) bool {
-	return reason == model.ProblemUnusable || reason == model.ProblemConflict || reason == model.ProblemOpen
+	return slices.Contains([]string{
+		model.ProblemUnusable, model.ProblemRefused, model.ProblemConflict, model.ProblemOpen,
+	}, reason)
 }
 
 var _ sync.Recorder = (*Recorder)(nil)

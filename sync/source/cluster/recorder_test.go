@@ -150,7 +150,7 @@ func TestEventRates(t *testing.T) {
 	}{
 		{"Unusable", map[time.Duration][2]int{time.Second: {0, 3}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"AddressConflict", map[time.Duration][2]int{time.Second: {0, 3}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
-		{"RefusedByKernel", map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
+		{"RefusedByKernel", map[time.Duration][2]int{time.Second: {0, 3}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{model.ProblemHealthCheck, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
 	} {
 		for after, want := range c.counts {
