@@ -152,6 +152,7 @@ func (l *Loop) logResult(r Result) {
 func (l *Loop) observe(r Result, start time.Time) {
 	d := l.desired
 	r.Took = time.Since(start)
+	r.Postponed = len(d.postponed) > 0
 	r.Services = d.services.Len()
 	r.Endpoints = l.rules.Endpoints()
 	r.QuarantinedPorts = len(l.quarantine.ports)
@@ -165,7 +166,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 // notifyFollowers passes on what the kernel has committed.
 func (l *Loop) notifyFollowers(c nft.Change, full bool) {
 	committed := Committed{
-		Full: full, Set: c.Set, Removed: c.Removed, NodeAddrs: l.desired.nodeAddrs, HealthChecks: l.healthChecks,
+		Full: full, Set: c.Set, Removed: c.Removed, NodeAddrs: l.rules.NodeAddrs(), HealthChecks: l.healthChecks,
 	}
 	if full {
 		committed.HealthChecks = l.desired.services.HealthChecks()

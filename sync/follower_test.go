@@ -100,6 +100,28 @@ func TestFollowersSeeRepairs(t *testing.T) {
 	})
 }
 
+// TestRepairsDoNotCommitAddressesThatWait has an address that waits for the next sync.
+func TestRepairsDoNotCommitAddressesThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, addrs := &sharedKernel{Kernel: kerneltest.New()}, make(addressList)
+		c := sync.Config{DriftReader: k, Addresses: addrs, MinSyncPeriod: time.Minute}
+		s := newRigOn(t, k, c, slog.DiscardHandler)
+		addrs <- single(netip.MustParseAddr("192.0.2.1"))
+		s.send(webService("web", 1))
+		addrs <- single(netip.MustParseAddr("192.0.2.2"))
+		synctest.Wait()
+		s.committed.take()
+		if _, err := k.Apply(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nat-prerouting"}}); err != nil {
+			t.Fatal(err)
+		}
+		k.foreign.Add(1)
+		elapse(time.Second)
+		if got, want := s.committed.take(), "full set 6 removed 0 at [192.0.2.1]"; got != want {
+			t.Errorf("followers see %q, want %q", got, want)
+		}
+	})
+}
+
 // TestFollowersSeeWhatWasDeletedBetweenProcesses has a second loop on the same kernel, without a
 // Service that the first one had.
 func TestFollowersSeeWhatWasDeletedBetweenProcesses(t *testing.T) {

@@ -39,6 +39,8 @@ type Result struct {
 	// Triggered are the times when the changes of endpoints in this sync were triggered,
 	// where known and not before this process began.
 	Triggered []time.Time
+	// Postponed reports that changes of some namespaces wait.
+	Postponed bool
 
 	// Totals after the sync.
 	Services, Endpoints int

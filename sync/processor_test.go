@@ -122,13 +122,13 @@ func TestChangesWaitFiveSecondsAtMost(t *testing.T) {
 		if !s.change(time.Hour, s.slice("default")) {
 			t.Fatal("the first change waited")
 		}
-		if s.change(0, s.slice("default")) {
+		if s.change(0, s.slice("default")) || !s.last().Postponed {
 			t.Error("the next one did not wait")
 		}
 		if elapse(5*time.Second - 1); s.isApplied() {
 			t.Error("it did not wait for five seconds")
 		}
-		if elapse(1); !s.isApplied() {
+		if elapse(1); !s.isApplied() || s.last().Postponed {
 			t.Error("it waited for longer than five seconds")
 		}
 	})

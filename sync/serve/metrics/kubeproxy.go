@@ -139,14 +139,18 @@ func (m *kubeProxy) synced(r sync.Result) {
 		kind[f].Observe(r.Took.Seconds())
 		m.noLocalInternal[f].Set(float64(r.NoLocalEndpoints.Internal[f]))
 		m.noLocalExternal[f].Set(float64(r.NoLocalEndpoints.External[f]))
-		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
+		if r.Full || !r.Drift { // a mere repair has no changes that wait
+			m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
+		}
 		for _, t := range r.Triggered {
 			// The clock of the trigger's machine may be ahead.
 			m.programming[f].Observe(max(0, time.Since(t).Seconds()))
 		}
 	}
-	m.servicesPending.Set(0)
-	m.endpointsPending.Set(0)
+	if (r.Full || !r.Drift) && !r.Postponed {
+		m.servicesPending.Set(0)
+		m.endpointsPending.Set(0)
+	}
 }
 
 // A factory creates and registers metrics. It panics if a name exists.

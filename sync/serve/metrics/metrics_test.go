@@ -144,6 +144,14 @@ func TestMetricsAreThoseOfTheSyncs(t *testing.T) {
 		expect(t, m, "at the end", map[string]float64{
 			"kubevmap_drift_repairs_total": 2, "kubevmap_endpoints": 8, "kubevmap_refused_service_ports": 9, "kubevmap_refused_objects": 10, "kubevmap_address_conflicts": 11,
 		})
+
+		m.Queued(sync.QueuedChanges{Services: 1, Slices: 2})
+		<-time.After(time.Minute)
+		m.Synced(sync.Result{Drift: true})
+		waits := map[string]float64{pendingServices: 1, pendingSlices: 2}
+		expect(t, m, "after a repair", waits, inBoth(map[string]float64{"sync_proxy_rules_last_timestamp_seconds": began + 120}))
+		m.Synced(sync.Result{Postponed: true})
+		expect(t, m, "changes are postponed", waits, inBoth(map[string]float64{"sync_proxy_rules_last_timestamp_seconds": began + 180}))
 	})
 }
 
