@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -131,10 +132,12 @@ const (
 // newBackoff returns waits that double from minBackoff up to longest; zero means
 // maxBackoff.
 func newBackoff(longest time.Duration) wait.Backoff {
-	if longest == 0 {
-		longest = maxBackoff
-	}
-	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: longest}
+	return NewBackoff(minBackoff, cmp.Or(longest, maxBackoff), 0.1)
+}
+
+// NewBackoff returns waits that double from first up to longest. Each is longer by up to jitter of it.
+func NewBackoff(first, longest time.Duration, jitter float64) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: jitter, Steps: 1 << 10, Cap: longest}
 }
 
 // stoppedTimer returns a timer that does not run.

@@ -120,7 +120,7 @@ func newReadPace(background *throttle.Budget) readPace {
 // begin starts a pause of at least this length after an attempt.
 func (p *readPace) begin(failed bool, length time.Duration) {
 	if failed && !p.failing {
-		p.backoff = wait.Backoff{Duration: firstBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
+		p.backoff = sync.NewBackoff(firstBackoff, maxBackoff, 0.1)
 	}
 	if failed {
 		length = max(length, p.backoff.Step())

@@ -28,7 +28,7 @@ type retryState struct {
 func (s *Sockets) scheduleRetry(socket Socket, err error) {
 	r := s.failed[socket]
 	if r == nil {
-		r = &retryState{backoff: wait.Backoff{Duration: minBackoff, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}}
+		r = &retryState{backoff: sync.NewBackoff(minBackoff, maxBackoff, 0)}
 	}
 	r.until = time.Now().Add(r.backoff.Step())
 	var p sync.Problem

@@ -25,19 +25,16 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"kube-vmap/nft/kernel/rtnetlink"
 	"kube-vmap/sync"
 )
 
-// maxBackoff is the longest delay after a failure, and how long a feed must work for the
-// delays to be short again.
-const maxBackoff = 30 * time.Second
-
-func backoff() wait.Backoff {
-	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}
-}
+// The first and the longest delay after a failure. The latter is also how long a feed must work for
+// the delays to be short again.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
 
 // A Source sends the addresses of the interfaces of one network namespace.
 type Source struct {
@@ -99,11 +96,11 @@ type Feed[T any] interface {
 // Follow calls send with the list of a feed, and again after changes, until ctx ends. It
 // logs failures, and opens another feed after a while.
 func Follow[T any](ctx context.Context, log *slog.Logger, open func() (Feed[T], error), send func([]T)) {
-	for delay := backoff(); ctx.Err() == nil; {
+	for delay := sync.NewBackoff(minBackoff, maxBackoff, 0); ctx.Err() == nil; {
 		start := time.Now()
 		err := follow(ctx, open, send)
 		if time.Since(start) > maxBackoff { // it worked
-			delay = backoff()
+			delay = sync.NewBackoff(minBackoff, maxBackoff, 0)
 		}
 		if ctx.Err() != nil {
 			return
