@@ -311,3 +311,17 @@ func TestChangesBeforeWeOwnTablesAreNotDrift(t *testing.T) {
 		}
 	})
 }
+
+// TestCallEndsWithItsContext has a goroutine take a long time for the call.
+func TestCallEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		requests, finish := make(chan func()), make(chan struct{})
+		go func() { (<-requests)() }()
+		_, err := sync.CallOn(ctx, requests, nil, func() struct{} { cancel(); <-finish; return struct{}{} })
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		close(finish)
+	})
+}

@@ -59,24 +59,34 @@ func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
 // Ruleset returns a copy of the installed rule set, and its version, which changes with
 // it. It returns nil if that is unknown.
 func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
-	rules, err = CallOn(ctx, l.requests, l.ended, func() *nft.Ruleset {
-		if l.rules == nil {
-			return nil
+	type result struct {
+		rules   *nft.Ruleset
+		version int
+	}
+	r, err := CallOn(ctx, l.requests, l.ended, func() (r result) {
+		if l.rules != nil {
+			r = result{l.rules.Snapshot(), l.drift.version}
 		}
-		version = l.drift.version
-		return l.rules.Snapshot()
+		return r
 	})
-	return rules, version, err
+	return r.rules, r.version, err
 }
 
-// CallOn calls f on the goroutine that calls the functions of a channel until it has ended.
+// CallOn calls f on the goroutine that calls the functions of a channel until it has ended. If ctx ends
+// first, f may still be called.
 func CallOn[T any](
 	ctx context.Context, requests chan<- func(), ended <-chan struct{}, f func() T,
 ) (result T, err error) {
 	answer := make(chan T, 1)
 	select {
 	case requests <- func() { answer <- f() }:
-		return <-answer, nil
+		ended = nil // it is called in any case
+	case <-ended:
+	case <-ctx.Done():
+	}
+	select {
+	case result = <-answer:
+		return result, nil
 	case <-ended:
 		return result, errEnded
 	case <-ctx.Done():

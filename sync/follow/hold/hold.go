@@ -93,8 +93,10 @@ type Hold struct {
 	// Clients, whose addresses may be forged, fill a set, but do not delay reads of who waits.
 	clientsPace   throttle.Throttle
 	sharesPace    throttle.Throttle
+	counts        map[*pool]int             // of clients
 	demandClients map[model.ServiceName]int // that wait for Services that may be scaled to zero
 	clientsErr    error                     // of the last count
+	readErr       error                     // of the last read of who waits
 
 	requests chan func()   // for Run's goroutine to call
 	ended    chan struct{} // closed when it makes no more calls
@@ -117,7 +119,7 @@ type Waiting struct {
 	Clients int         // that have sent packets within [nft.WaitingTime]; at least 1, as a full set lacks some
 }
 
-// Waiting returns the pools with clients that wait, in no order.
+// Waiting returns the pools with clients that wait, in no order, as of the last reads that were due.
 func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 	type result struct {
 		list []Waiting
@@ -125,14 +127,13 @@ func (h *Hold) Waiting(ctx context.Context) ([]Waiting, error) {
 	}
 	r, err := sync.CallOn(ctx, h.requests, h.ended, func() (r result) {
 		h.applyCommits()
-		if r.err = h.read(); r.err != nil {
+		if len(h.frontends) == 0 {
 			return r
 		}
-		var clients map[*pool]int
-		clients, r.err = h.clients()
+		r.err = errors.Join(h.readErr, h.countClients())
 		for p := range h.waiting {
-			if clients[p] > 0 || time.Since(p.last) < nft.WaitingTime {
-				r.list = append(r.list, Waiting{p.key, p.since, max(clients[p], 1)})
+			if h.counts[p] > 0 || time.Since(p.last) < nft.WaitingTime {
+				r.list = append(r.list, Waiting{p.key, p.since, max(h.counts[p], 1)})
 			}
 		}
 		return r
@@ -199,29 +200,29 @@ func (h *Hold) Run(ctx context.Context) error {
 // observe reads who waits and, for Services that may be scaled to zero, what else is active. It returns
 // the pools that are now beyond the share of their namespace, and those that are within it again.
 func (h *Hold) observe() (beyond, within []*pool) {
-	var errs [3]error
+	var errs [2]error
 	if len(h.demand.frontends) > 0 {
-		errs[0] = h.countDemandClients()
+		errs[0] = h.countClients()
 		errs[1] = h.demand.readActive(&h.Config)
 	}
 	h.pace.Do(func() {
-		if len(h.frontends) > 0 {
-			errs[2] = h.read()
+		if h.readErr = nil; len(h.frontends) > 0 {
+			h.readErr = h.read()
 		}
 		h.demand.publish(time.Now(), h.demandClients)
 	})
 	if h.sharesPace.Remaining() <= 0 { // it may sort all pools
 		h.sharesPace.Do(func() { beyond, within = h.applyShares(time.Now()) })
 	}
-	h.outcome.Log(h.Log, errors.Join(errs[:]...),
+	h.outcome.Log(h.Log, errors.Join(errs[0], errs[1], h.readErr),
 		"held or active connections not readable, connections are held until they are",
 		"held and active connections readable again")
 	return beyond, within
 }
 
-// countDemandClients counts the clients that wait for Services that may be scaled to zero, unless it
-// was done shortly before. It returns the error of the last count.
-func (h *Hold) countDemandClients() error {
+// countClients counts the clients that wait, unless it was done shortly before. It returns the error of
+// the last count.
+func (h *Hold) countClients() error {
 	if h.clientsPace.Remaining() > 0 {
 		return h.clientsErr
 	}
@@ -230,7 +231,7 @@ func (h *Hold) countDemandClients() error {
 		if clients, h.clientsErr = h.clients(); h.clientsErr != nil {
 			return // what is not known is not none
 		}
-		h.demandClients = map[model.ServiceName]int{}
+		h.counts, h.demandClients = clients, map[model.ServiceName]int{}
 		for p, n := range clients {
 			if p.scaleToZero {
 				h.demandClients[p.name()] += n

@@ -31,6 +31,7 @@ type rig struct {
 
 	clientsTake time.Duration // to list them
 	lists       int
+	clientLists int
 	failure     error
 	hold        *Hold
 	changes     chan []model.Overlay
@@ -86,6 +87,7 @@ func (r *rig) Counters(f model.Family) (out [nft.Counters]uint64, err error) {
 // Clients implements [Kernel]: it lists what expires later than now.
 func (r *rig) Clients(id nft.SetID, each func(nft.Client)) error {
 	if id.Kind == nft.SetWaiting {
+		r.clientLists++
 		<-time.After(r.clientsTake)
 		for _, at := range r.clients {
 			if r.failure == nil && id.Family == r.f && time.Since(at) < nft.WaitingTime {
@@ -237,7 +239,7 @@ func TestNextOutageHoldsAgain(t *testing.T) {
 	})
 }
 
-// TestWaitingClients has two clients of one Service, one of which gives up.
+// TestWaitingClients has two clients of one Service, one of which gives up. Requests in a row share a read.
 func TestWaitingClients(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
 		expect := func(want ...Waiting) {
@@ -257,9 +259,16 @@ func TestWaitingClients(t *testing.T) {
 		first := time.Now()
 		r.send(to)
 		r.set(func() { r.clients = map[int]time.Time{1: time.Now(), 2: time.Now()} })
-		expect(Waiting{to, first, 2})
+		r.after(period, 0)
+		for range 10 {
+			expect(Waiting{to, first, 2})
+		}
+		if r.clientLists != len(model.Families) {
+			r.Errorf("clients were listed %d times", r.clientLists)
+		}
 		both := r.clients
 		r.set(func() { r.clients = nil }) // for others the set has no capacity left
+		r.after(period, 0)
 		expect(Waiting{to, first, 1})
 		r.set(func() { r.clients = both })
 		r.after(20*time.Second, 0)
@@ -269,6 +278,7 @@ func TestWaitingClients(t *testing.T) {
 		r.after(20*time.Second, 0)
 		expect()
 		r.set(func() { r.failure = errors.New("no memory") })
+		r.after(period, 0)
 		if _, err := r.hold.Waiting(r.Context()); !errors.Is(err, r.failure) {
 			r.Errorf("error %v, want %v", err, r.failure)
 		}
