@@ -183,7 +183,7 @@ func (p *probationer) awaitReturn(d *daemon.Daemon) string {
 	if out.ExitCode != 1 || !strings.Contains(out.Stdout, "TAKE-OVER   returned\n") || strings.Count(out.Stdout, "PROBLEM") != 1 {
 		p.t.Errorf("the status is %s", out)
 	}
-	if out := daemon.Run(p.t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 {
+	if out := daemon.Run(p.t, p.host, "problems"); out.ExitCode != 1 || strings.Count(out.Stdout, "Returned") != 1 || !strings.Contains(out.Stdout, ": 1 problem, ") {
 		p.t.Errorf("problems: %s", out)
 	}
 	for probe, fails := range map[string]bool{"livez": false, "readyz": true, "healthz": true} {

@@ -108,6 +108,9 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}
 	doc.Health, doc.Ready = h, !h.Sync.Last.IsZero()
+	if h.Takeover.State == nodestatus.TakeoverReturned { // the followers have ended
+		return doc
+	}
 	if c.Waiting != nil {
 		soon, cancel := context.WithTimeout(ctx, maxWait)
 		list, err := c.Waiting(soon)

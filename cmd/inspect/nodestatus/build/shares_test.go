@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
+	"kube-vmap/sync/follow/hold"
 	"kube-vmap/sync/follow/passivehealth"
 )
 
@@ -108,6 +109,18 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 	}
 	if _, err := source(t.Context(), nodestatus.Query{}); err == nil {
 		t.Error("there is a document of Services without a snapshot")
+	}
+}
+
+// TestReturnedNodeHasNoFollowers has a process that serves nothing, so its followers do not answer.
+func TestReturnedNodeHasNoFollowers(t *testing.T) {
+	health := &nodestatus.Health{Takeover: nodestatus.Takeover{State: nodestatus.TakeoverReturned}}
+	d, err := build.New(build.Config{
+		Health:  func() (*nodestatus.Health, error) { return health, nil },
+		Waiting: func(context.Context) ([]hold.Waiting, error) { return nil, errors.New("shutting down") },
+	})(t.Context(), nodestatus.Query{Health: true})
+	if must(t, err); len(d.Problems) > 0 {
+		t.Errorf("the problems are %+v", d.Problems)
 	}
 }
 
