@@ -662,11 +662,15 @@ func TestFullSet(t *testing.T) {
 }
 
 // TestShareCountsAddressesOfNodePorts has a node with ten addresses, at each of which it records node ports.
+// At first they are of the other family.
 func TestShareCountsAddressesOfNodePorts(t *testing.T) {
 	run(t, func(r *rig, to model.Match) {
-		c := sync.Committed{Full: true, NodeAddrs: []netip.Addr{nodes[r.f]}}
-		for len(c.NodeAddrs) < 10 {
-			c.NodeAddrs = append(c.NodeAddrs, c.NodeAddrs[len(c.NodeAddrs)-1].Next())
+		c := sync.Committed{Full: true}
+		addresses := func(f model.Family) {
+			c.NodeAddrs = []netip.Addr{nodes[f]}
+			for len(c.NodeAddrs) < 10 {
+				c.NodeAddrs = append(c.NodeAddrs, c.NodeAddrs[len(c.NodeAddrs)-1].Next())
+			}
 		}
 		for i := range 5000 {
 			to.Port = uint16(1000 + i)
@@ -674,8 +678,11 @@ func TestShareCountsAddressesOfNodePorts(t *testing.T) {
 			s[1].Match.Port = uint16(30000 + i)
 			c.Set = append(c.Set, s...)
 		}
+		addresses(1 - r.f)
 		r.hold.Follow(c)
-		r.wait()
+		r.after(2*period, 0)
+		addresses(r.f)
+		r.hold.Follow(c)
 		r.after(2*period, 5000-capacity/11)
 	})
 }

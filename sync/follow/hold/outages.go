@@ -22,7 +22,6 @@ type outages struct {
 	ended     map[*pool]time.Time   // when those that are over were reported
 	beyond    int                   // pools
 	resized   bool                  // there are other pools that may hold, or other addresses of the node
-	addrs     int                   // of the node
 	nodeAddrs model.NodeAddrs
 	// held are packets in total, at the last read that succeeded; zero after an outage began.
 	held  [len(model.Families)]uint64
@@ -84,8 +83,8 @@ func (o *outages) apply(c sync.Committed, now time.Time) {
 		return p, true
 	}, func(m model.Match, p *pool) { o.release(p, m) })
 	o.frontends, o.pools = model.Shrink(o.frontends, &o.peaks[0]), model.Shrink(o.pools, &o.peaks[1])
-	if o.nodeAddrs = c.NodeAddrs; len(o.nodeAddrs) != o.addrs {
-		o.addrs, o.resized = len(o.nodeAddrs), true
+	if !slices.Equal(o.nodeAddrs, c.NodeAddrs) {
+		o.nodeAddrs, o.resized = c.NodeAddrs, true
 	}
 }
 
@@ -170,7 +169,7 @@ func (o *outages) resumable(now time.Time) (again []*pool) {
 // the first pools by address hold. Those that are over count, too, as they will hold again. A node port
 // counts at each address of the node.
 func (o *outages) applyShares(now time.Time) (over, again []*pool) {
-	if !o.resized || o.beyond == 0 && len(o.frontends)*max(o.addrs, 1) <= capacity {
+	if !o.resized || o.beyond == 0 && len(o.frontends)*max(len(o.nodeAddrs), 1) <= capacity {
 		return nil, nil
 	}
 	o.resized = false
