@@ -165,7 +165,7 @@ func (id SetID) exists() bool {
 	return id.Slot < MaxSlots
 }
 
-// IsDynamic reports whether packets fill the set. Its elements are not part of [Tables],
+// IsDynamic reports whether packets or followers fill the set. Its elements are not part of [Tables],
 // and not compared.
 func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
 
