@@ -100,6 +100,7 @@ type Connections struct {
 	stale   [len(model.Families)]staleSet
 	dropped [len(model.Families)]dropped
 	notices *sync.Notices
+	rose    bool // a total of these, since the last read
 
 	mu        stdsync.Mutex // guards the following
 	published Totals
@@ -215,7 +216,7 @@ func (c *Connections) Totals() Totals {
 }
 
 func (c *Connections) readAll() {
-	c.tracker.urgent = false
+	c.tracker.urgent, c.rose = false, false
 	c.forFamilies(func(f model.Family) error {
 		_, err := c.read(f)
 		refusals, refusalsErr := c.Kernel.Refusals(f)

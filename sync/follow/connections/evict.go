@@ -30,7 +30,6 @@ type dropped struct {
 // poll reads the counter of connections that were not counted. If it rises, others than those who
 // filled the set suffer: it reads the set, which evicts elements.
 func (c *Connections) poll() {
-	rose := false
 	for _, f := range model.Families {
 		totals, err := c.Kernel.Counters(f)
 		if err != nil {
@@ -38,10 +37,10 @@ func (c *Connections) poll() {
 			continue
 		}
 		total := totals[nft.CounterConnectionsFull]
-		rose = rose || total > c.dropped[f].total
+		c.rose = c.rose || total > c.dropped[f].total
 		c.dropped[f].total = total
 	}
-	if rose && c.pace.Remaining() == 0 {
+	if c.rose && c.pace.Remaining() == 0 {
 		c.applyCommits()
 		c.readAll()
 	}

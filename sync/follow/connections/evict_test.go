@@ -141,6 +141,25 @@ func TestRisingCounterCausesEviction(t *testing.T) {
 	})
 }
 
+// TestRiseDuringPauseCausesEviction has the counter rise after a read that took long, and never again.
+func TestRiseDuringPauseCausesEviction(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1))
+		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount {
+			<-time.After(100 * time.Millisecond)
+			return list
+		})
+		for n, wait := range []time.Duration{2 * pollPeriod, 10 * pollPeriod} {
+			before := r.reads()
+			r.kernel.full.Store(uint64(n) + 1)
+			<-time.After(wait)
+			if r.reads() == before {
+				r.Errorf("no read after rise %d", n+1)
+			}
+		}
+	})
+}
+
 // A kernel without memory does not count connections although the set is not full.
 func TestReadsThatEvictNothingAreRare(t *testing.T) {
 	run(t, func(r *rig, w way) {
