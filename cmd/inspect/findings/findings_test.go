@@ -18,10 +18,12 @@ import (
 
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodes/onetest"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/statustest"
+	"kube-vmap/cmd/inspect/page/live"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -433,6 +435,27 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A source has a document for the page.
+type source struct {
+	document *nodestatus.Document
+}
+
+func (source) Nodes(context.Context) ([]nodes.Node, error) {
+	return []nodes.Node{{Name: "worker-1"}}, nil
+}
+
+func (s source) Document(context.Context, nodes.Node, nodestatus.Query) (*nodestatus.Document, error) {
+	return s.document, nil
+}
+
+func (s source) Findings(context.Context, nodes.Node) ([]findings.Finding, error) {
+	return findings.Of(s.document), nil
+}
+
+func (s source) Tally(context.Context, nodes.Node) (*nodestatus.Tally, error) {
+	return s.document.Tally(), nil
+}
+
 // TestCommandsAgreeOnEveryVerdict has Services with each verdict of the model. All commands have the
 // same state and severity, and get selects by them.
 func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
@@ -487,11 +510,23 @@ func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
 				t.Errorf("%s: top prints %s", name, got)
 			}
 		})
-		for _, line := range d.Tally().Services { // the page
-			if line.State != test.state || cmp.Or(line.Severity, nodestatus.SeverityOf(line.State)) != test.severity {
-				t.Errorf("%s: the tally has %+v", name, line)
-			}
+		sum := d.Summary()
+		if got := map[bool]string{true: "Problem"}[sum.Problems == 1] + map[bool]string{true: "Notice"}[sum.Notices == 1]; cmp.Or(got, "OK") != test.severity {
+			t.Errorf("%s: the summary is %+v", name, sum)
 		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			page := live.New(source{d})
+			page.Watch()
+			go page.Run(ctx)
+			time.Sleep(5 * time.Second)
+			cancel()
+			synctest.Wait()
+			got := page.Overview().Services
+			if len(got) != 1 || got[0].State != test.state || got[0].Severity != test.severity {
+				t.Errorf("%s: the page has %+v", name, got)
+			}
+		})
 		worst := "OK"
 		for _, f := range findings.Of(d) {
 			if f.Reason == test.state && worst != "Problem" {

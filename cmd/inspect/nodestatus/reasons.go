@@ -1,292 +1,166 @@
 package nodestatus
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"kube-vmap/model"
 )
 
 // A reason is a row of the table: the name, the severity, the text in the help of problems, which
-// has no other reasons, the text of a state of Services, unless it is none, and the sentence; nil
-// means the words of an error or of another program.
+// has no other reasons, the text of a state of Services, unless it is none, and the sentence (see
+// [sentence.fill]); empty means the words of an error or of another program. Other sentences
+// follow, each after the kind, severity or field of the findings that have it.
 type reason struct {
 	name string
 	severity
 	help, state string
-	say         func(*sentence) string
+	sentences   []string
 }
 
-func row(name string, s severity, help, state string, say func(*sentence) string) reason {
-	return reason{name, s, help, state, say}
+func row(name string, s severity, help, state string, sentences ...string) reason {
+	return reason{name, s, help, state, append(sentences, "")}
 }
 
 // reasons are all, first the states of Services, the worst first.
 var reasons = []reason{
-	row(model.ProblemRefused, problem, "the kernel refuses a part of the Service", "the kernel refuses a part", nil),
+	row(model.ProblemRefused, problem, "the kernel refuses a part of the Service", "the kernel refuses a part"),
 	row(model.ProblemMemory, problem, "the kernel has no memory for a change of the Service, which is retried",
-		"the kernel has no memory for a change, which is retried", nil),
+		"the kernel has no memory for a change, which is retried"),
 	row(model.ProblemConflict, problem, "another Service holds the address and port",
-		"another Service holds an address of it", func(s *sentence) string {
-			return JoinFirst(s.Names, s.Number, len(s.Names)) +
-				map[bool]string{true: " is", false: " are"}[s.Number <= 1] + " held by Service " + s.Message
-		}),
-	row(model.ProblemUnusable, problem, "a part of an object cannot be used", "a part of it cannot be used", nil),
+		"another Service holds an address of it", "{matches} {is|are} held by Service {message}"),
+	row(model.ProblemUnusable, problem, "a part of an object cannot be used", "a part of it cannot be used"),
 	row(ReasonNotProgrammed, problem, "the kernel's tables do not have a port or endpoint",
-		"a port is not programmed", func(s *sentence) string {
-			what := "the port"
-			if s.All > 0 {
-				what = s.of() + s.named()
-			}
-			return "the kernel's tables do not have " + what
-		}),
+		"a port is not programmed", "the kernel's tables do not have [{of}: {named}||the port]"),
 	row(ReasonNoPort, mostlyProblem, "endpoints lack the port (the name of targetPort); a problem if all do",
-		"no endpoint has a port", func(s *sentence) string {
-			if s.Kind == KindSome {
-				return s.of() + s.pick(" does", " do") + " not have the port" + s.named()
-			}
-			return fmt.Sprintf("none of its %d %sendpoints has the port %s; their EndpointSlices have %s",
-				s.Hit, s.family(), s.Message, cmp.Or(strings.Join(s.Names, ", "), "none at all"))
-		}),
+		"no endpoint has a port", "none of its {hit} [{family} ]endpoints has the port {message}; "+
+			"their EndpointSlices have [{names}||none at all]",
+		KindSome, "{of} {does|do} not have the port: {named}"),
 	row(ReasonNoEndpoints, problem, "no pod has the labels of the selector, or no EndpointSlice has IP addresses",
-		"a port has no endpoints: its connections are rejected", func(s *sentence) string {
-			switch s.Kind {
-			case KindBehind:
-				return "no endpoint is known there, although other nodes know some: they may be behind the API server, " +
-					"see kubectl vmap status"
-			case KindNoSelector:
-				return s.noEndpoint() + "the Service has no selector, and no EndpointSlice with its name has " +
-					s.family() + "addresses"
-			}
-			return s.noEndpoint() + "the selector " + cmp.Or(s.Message, "matches no pod with an "+s.family()+"address")
-		}),
+		"a port has no endpoints: its connections are rejected", noEndpoint+
+			"the selector [{message}||matches no pod with an {family} address||matches no pod with an address]",
+		KindBehind, "no endpoint is known there, although other nodes know some: they may be behind the API server, "+
+			"see kubectl vmap status",
+		KindNoSelector, noEndpoint+"the Service has no selector, and no EndpointSlice with its name has [{family} ]addresses"),
 	row(ReasonNotReady, mostlyProblem, "endpoints are not ready; a problem if that is all of them",
-		"a port has no endpoint that is ready: its connections are rejected", func(s *sentence) string {
-			return s.of() + s.pick(" is", " are") + " not ready" + s.refused() + s.named()
-		}),
+		"a port has no endpoint that is ready: its connections are rejected", "{of} {is|are} not ready"+refused),
 	row(ReasonDrained, mostlyProblem, "endpoints have weight 0; a problem if that is all of them",
-		"a port has only endpoints with weight 0: its connections are rejected", func(s *sentence) string {
-			return s.of() + s.pick(" has", " have") + " weight 0" + s.refused() + s.named()
-		}),
+		"a port has only endpoints with weight 0: its connections are rejected", "{of} {has|have} weight 0"+refused),
 	row(ReasonHeld, mostlyNotice, "connections wait for an endpoint; a problem if some do now",
-		"a port has no endpoint that serves: its connections wait for one", func(s *sentence) string {
-			if s.IsProblem() {
-				return Plural(s.Clients, "client") + map[bool]string{true: " waits", false: " wait"}[s.Clients == 1] +
-					" for an endpoint since " + s.since()
-			}
-			return "no endpoint that serves: connections wait for one, and are rejected when the first has waited for too long"
-		}),
+		"a port has no endpoint that serves: its connections wait for one",
+		"no endpoint that serves: connections wait for one, and are rejected when the first has waited for too long",
+		SeverityProblem, "{clients client} {waits|wait} for an endpoint since {since}"),
 	row(ReasonNoneLocal, mostlyNotice, "a policy is Local, and no endpoint is on the node; a problem if internal",
-		"a policy is Local, and all endpoints are on other nodes", func(s *sentence) string {
-			from := "from outside the cluster to "
-			if s.Field == FieldInternalLocal {
-				from = "of clients on "
-			}
-			return s.family() + "connections " + from + s.node() + " are dropped: " + s.pick(
-				"the only endpoint that serves is on another node",
-				fmt.Sprintf("all %d endpoints that serve are on other nodes", s.All))
-		}),
+		"a policy is Local, and all endpoints are on other nodes",
+		"[{family} ]connections from outside the cluster to"+noneLocal,
+		FieldInternalLocal, "[{family} ]connections of clients on"+noneLocal),
 	row(ReasonRefuses, problem, "an endpoint answers with a reset: nothing listens on the target port",
-		"all endpoints of a port answer with a reset: nothing listens on the target port", func(s *sentence) string {
-			return s.of() + s.pick(" answers", " answer") + " with a reset" +
-				s.counted(", once within the observation", ", %d times within the observation") +
-				map[bool]string{true: ", and connections are retried"}[s.Kind == KindRetried] +
-				fmt.Sprintf(": no program listens on port %d there, or a network policy rejects", s.Number) + s.named()
-		}),
+		"all endpoints of a port answer with a reset: nothing listens on the target port",
+		"{of} {answers|answer} with a reset[, {times} within the observation][, and connections are {retried}]: "+
+			"no program listens on port {number} there, or a network policy rejects: {named}"),
 	row(model.ProblemOpen, notice, "source ranges are of one family, and the other one is open",
-		"it is open to more clients than it may seem", nil),
+		"it is open to more clients than it may seem"),
 	row(ReasonElsewhere, notice, "only other nodes serve an address, by their labels",
-		"only other nodes serve it at other addresses than the ClusterIP", func(s *sentence) string {
-			return "only other nodes serve " + some(s.Frontends) + ", because of the labels of " + s.node()
-		}),
-	row(StateOK, ok, "", "all ports are programmed", nil),
-	row(StateProgrammed, ok, "", "what the kernel has of it is programmed", nil),
+		"only other nodes serve it at other addresses than the ClusterIP",
+		"only other nodes serve {frontends}, because of the labels of {node}"),
+	row(StateOK, ok, "", "all ports are programmed"),
+	row(StateProgrammed, ok, "", "what the kernel has of it is programmed"),
 
-	row(model.ProblemEndpointUnresponsive, problem, "an endpoint replies neither to connections nor to probes",
-		"", func(s *sentence) string {
-			text := fmt.Sprintf("endpoint %s: no reply%s since %s%s", s.endpoint(), s.unanswered(), s.since(), s.pods())
-			return text + map[string]string{
-				KindAvoided: "; new connections avoid it", LastEndpoint: "; not avoided, as the last endpoint",
-				MaxPercent: "; not avoided, as max-percent are",
-			}[s.Kind]
-		}),
-	row(model.ProblemHealthCheck, problem, "the health check node port cannot be opened", "", nil),
-	row(model.ProblemLocalhost, problem, "a node port cannot be opened on localhost", "", nil),
-	row(model.ProblemNodePorts, problem, "node ports do not answer where they should", "", nil),
-	row(model.ProblemAPIServer, problem, "kube-vmap reaches the API server through a Service", "", nil),
-	row(ReasonOtherProxy, problem, "another proxy seems to run on the node", "", nil),
-	row(ReasonReturned, problem, "the take-over failed, and kube-proxy's rules serve the node again", "", nil),
+	row(model.ProblemEndpointUnresponsive, problem, "an endpoint replies neither to connections nor to probes", "",
+		"endpoint {endpoint}: no reply[ {unanswered}] since {since}[: {pods}][; {avoided}]"),
+	row(model.ProblemHealthCheck, problem, "the health check node port cannot be opened", ""),
+	row(model.ProblemLocalhost, problem, "a node port cannot be opened on localhost", ""),
+	row(model.ProblemNodePorts, problem, "node ports do not answer where they should", ""),
+	row(model.ProblemAPIServer, problem, "kube-vmap reaches the API server through a Service", ""),
+	row(ReasonOtherProxy, problem, "another proxy seems to run on the node", ""),
+	row(ReasonReturned, problem, "the take-over failed, and kube-proxy's rules serve the node again", ""),
 	row(ReasonUncertain, problem, "what the kernel holds is not known, after a failed change", "",
-		func(*sentence) string {
-			return "a change failed; this is the state before it, until the kernel has been read again"
-		}),
-	row(ReasonUnread, problem, "something could not be read from the kernel", "",
-		func(s *sentence) string { return "the kernel cannot be read: " + s.Message }),
-	row(ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", "", nil),
-	row(ReasonNotCounted, mostlyProblem, "connections are not counted, so resets are not known; the exit code is 2",
-		"", func(s *sentence) string {
-			if s.Kind == KindShare {
-				return "its namespace has more than its share of the connection counters: connections are not counted for " +
-					"ten minutes, nor resets observed"
-			}
-			return "the counters of " + s.family() + "connections are full: further pairs of address " +
-				"and endpoint are not counted, nor resets observed"
-		}),
-	row(ReasonFallback, mostlyProblem, "no endpoint is ready, so terminating ones serve; a notice if on one node",
-		"", func(s *sentence) string {
-			if !s.IsProblem() { // of endpoints on this node, while others are ready
-				return "no endpoint of " + s.node() + " is ready, so terminating ones serve where the policy is Local" +
-					s.named()
-			}
-			return "no endpoint that may be used is ready, so terminating ones serve" + s.named()
-		}),
-	row(ReasonSilent, mostlyProblem, "an endpoint does not answer; a notice over UDP, where that may be right",
-		"", func(s *sentence) string {
-			text := s.of() + s.pick(" does", " do") + " not answer"
-			if s.Kind == KindUDP {
-				return text + s.counted(", 1 connection", ", %d connections") +
-					fmt.Sprintf(": no program listens on port %d there, something drops, or the protocol has no answers", s.Number) +
-					s.named()
-			}
-			return text + s.counted(", 1 connection waiting", ", %d connections waiting") +
-				": the pod or its node is gone, or a network policy or firewall drops" + s.named()
-		}),
-	row(ReasonLocalPolicy, notice, "a policy is Local, so endpoints on other nodes are not used",
-		"", func(s *sentence) string {
-			if s.Field == FieldInternalLocal {
-				return fmt.Sprintf("clients on %s get only the endpoints of their node: %d of %d", s.node(), s.Hit, s.All)
-			}
-			return fmt.Sprintf("clients outside the cluster get only the endpoints of the node that they connect to: %d of %d",
-				s.Hit, s.All)
-		}),
-	row(ReasonHints, notice, "endpoints are for other zones or nodes (trafficDistribution)",
-		"", func(s *sentence) string {
-			others := "nodes"
-			if s.Kind == model.ReasonOtherZones.String() {
-				others = "zones"
-			}
-			return s.of() + s.pick(" gets", " get") + " no connections from " + s.node() + ", because hints assign " +
-				s.pick("it", "them") + " to other " + others + s.named()
-		}),
-	row(ReasonSourceRanges, notice, "only some clients may connect", "", func(s *sentence) string {
-		if s.Kind == KindDenied {
-			return "connections from " + some(s.Names) + " to " + some(s.Frontends) + " are dropped"
-		}
-		who := "no client of " + strings.Join(s.Families, " and ")
-		if len(s.Names) > 0 {
-			who = "only " + some(s.Names)
-		}
-		return who + " may connect to " + some(s.Frontends) + ", others are dropped"
-	}),
-	row(model.ProblemServiceCIDR, notice, "hosts have addresses in a ServiceCIDR", "", nil),
-	row(ReasonAffinity, notice, "each client keeps its endpoint", "", func(s *sentence) string {
-		return fmt.Sprintf("each client keeps its endpoint for %s after its last new connection",
-			time.Duration(s.Seconds)*time.Second)
-	}),
-	row(ReasonScheduler, notice, "endpoints are not chosen at random", "", func(s *sentence) string {
-		text := "each client gets the endpoint that its address maps to"
-		if s.Kind == model.SchedulerLeastConnections.String() {
-			text = "endpoints with fewer connections get more new ones"
-		}
-		if s.Number == 0 {
-			return text
-		}
-		return text + ", at the " + Plural(s.Number, "port") + " of Services that do not name a scheduler"
-	}),
-	row(ReasonWeights, notice, "endpoints have different weights", "",
-		func(s *sentence) string { return fmt.Sprintf("the %d endpoints have different weights", s.Hit) }),
-	row(ReasonSlowStart, notice, "endpoints have joined others, with a part of their weights for now",
-		"", func(s *sentence) string {
-			return s.of() + s.pick(" has", " have") + " joined others, with a part of the weight for now" + s.named()
-		}),
-	row(ReasonStandBy, notice, "endpoints stand by, since others have a better priority",
-		"", func(s *sentence) string {
-			return s.of() + s.pick(" stands", " stand") + " by, since others have a better priority" + s.named()
-		}),
-	row(ReasonBusy, notice, "endpoints get no connections for now, since others have fewer",
-		"", func(s *sentence) string {
-			return s.of() + s.pick(" gets", " get") + " no new connections for now, because others have fewer" + s.named()
-		}),
-	row(ReasonPublishedEarly, notice, "endpoints get connections although they are not ready",
-		"", func(s *sentence) string {
-			return s.of() + s.pick(" gets", " get") + " connections although " +
-				s.pick("its pod is", "their pods are") + " not ready" + s.named()
-		}),
-	row(ReasonProbation, notice, "kube-vmap has taken over from kube-proxy, and can go back", "", nil),
+		"a change failed; this is the state before it, until the kernel has been read again"),
+	row(ReasonUnread, problem, "something could not be read from the kernel", "", "the kernel cannot be read: {message}"),
+	row(ReasonNode, problem, "kube-vmap does not work as it should on a node; see its status", ""),
+	row(ReasonNotCounted, mostlyProblem, "connections are not counted, so resets are not known; the exit code is 2", "",
+		"the counters of [{family} ]connections are full: further pairs of address and endpoint are not counted, "+
+			"nor resets observed",
+		KindShare, "its namespace has more than its share of the connection counters: connections are not counted for "+
+			"ten minutes, nor resets observed"),
+	row(ReasonFallback, mostlyProblem, "no endpoint is ready, so terminating ones serve; a notice if on one node", "",
+		"no endpoint that may be used is ready, so terminating ones serve: {named}",
+		SeverityNotice, "no endpoint of {node} is ready, so terminating ones serve where the policy is Local: {named}"),
+	row(ReasonSilent, mostlyProblem, "an endpoint does not answer; a notice over UDP, where that may be right", "",
+		"{of} {does|do} not answer[, {count connection} waiting]: "+
+			"the pod or its node is gone, or a network policy or firewall drops: {named}",
+		KindUDP, "{of} {does|do} not answer[, {count connection}]: "+
+			"no program listens on port {number} there, something drops, or the protocol has no answers: {named}"),
+	row(ReasonLocalPolicy, notice, "a policy is Local, so endpoints on other nodes are not used", "",
+		"clients outside the cluster get only the endpoints of the node that they connect to: {part}",
+		FieldInternalLocal, "clients on {node} get only the endpoints of their node: {part}"),
+	row(ReasonHints, notice, "endpoints are for other zones or nodes (trafficDistribution)", "",
+		"{of} {gets|get} no connections from {node}, because hints assign {it|them} to other {others}: {named}"),
+	row(ReasonSourceRanges, notice, "only some clients may connect", "",
+		"[only {some names}||no client of {families}] may connect to {frontends}, others are dropped",
+		KindDenied, "connections from {some names} to {frontends} are dropped"),
+	row(model.ProblemServiceCIDR, notice, "hosts have addresses in a ServiceCIDR", ""),
+	row(ReasonAffinity, notice, "each client keeps its endpoint", "",
+		"each client keeps its endpoint for {timeout} after its last new connection"),
+	row(ReasonScheduler, notice, "endpoints are not chosen at random", "",
+		"each client gets the endpoint that its address maps to"+byNode,
+		model.SchedulerLeastConnections.String(), "endpoints with fewer connections get more new ones"+byNode),
+	row(ReasonWeights, notice, "endpoints have different weights", "", "the {hit} endpoints have different weights"),
+	row(ReasonSlowStart, notice, "endpoints have joined others, with a part of their weights for now", "",
+		"{of} {has|have} joined others, with a part of the weight for now: {named}"),
+	row(ReasonStandBy, notice, "endpoints stand by, since others have a better priority", "",
+		"{of} {stands|stand} by, since others have a better priority: {named}"),
+	row(ReasonBusy, notice, "endpoints get no connections for now, since others have fewer", "",
+		"{of} {gets|get} no new connections for now, because others have fewer: {named}"),
+	row(ReasonPublishedEarly, notice, "endpoints get connections although they are not ready", "",
+		"{of} {gets|get} connections although {its pod is|their pods are} not ready: {named}"),
+	row(ReasonProbation, notice, "kube-vmap has taken over from kube-proxy, and can go back", ""),
 	row(model.ProblemEndpointPossiblyUnresponsive, notice,
-		"clients get no reply from an endpoint, and probes do not show why",
-		"", func(s *sentence) string {
-			if s.Kind == KindProbesWorked {
-				return "clients and probes get no reply from " + s.endpointSince() + "; no other endpoint of the Service has " +
-					"replied to a probe meanwhile, so the cause may be " + s.node() + " or a policy"
-			}
-			waiting := "clients get"
-			if s.Clients > 0 { // or nodes differ
-				waiting = Plural(s.Clients, "client") + map[bool]string{true: " gets", false: " get"}[s.Clients == 1]
-			}
-			return waiting + " no reply from " + s.endpointSince() + "; no probe of " + s.node() +
-				" is known to reach it, so whether it is unresponsive is not known"
-		}),
-	row(ReasonStale, notice, "endpoints have connections, but serve no more", "", func(s *sentence) string {
-		return "open connections" + s.counted(", 1,", ", %d,") + " to endpoints that get no new ones" + s.named()
-	}),
+		"clients get no reply from an endpoint, and probes do not show why", "",
+		"[{clients client} {gets|get}||clients get]"+noReply+"no probe of {node} is known to reach it, "+
+			"so whether it is unresponsive is not known",
+		KindProbesWorked, "clients and probes get"+noReply+"no other endpoint of the Service has replied to a probe "+
+			"meanwhile, so the cause may be {node} or a policy"),
+	row(ReasonStale, notice, "endpoints have connections, but serve no more", "",
+		"open connections[, {count},] to endpoints that get no new ones: {named}"),
 
-	row(ReasonSyncFails, problem, "", "", func(s *sentence) string {
-		return "changes have not reached the kernel for " + s.ago() + ": " + s.Message
-	}),
-	row(ReasonOverdue, problem, "", "",
-		func(s *sentence) string { return "changes have been waiting for the kernel for " + s.ago() }),
-	row(ReasonNotCompared, problem, "", "", func(s *sentence) string {
-		return "changes of the tables by other programs have not been repaired for " + s.ago() + ": " + s.Message
-	}),
-	row(ReasonNothingYet, problem, "", "", func(s *sentence) string {
-		text := "nothing is programmed yet, " + s.ago() + " after the start"
-		if len(s.Names) > 0 {
-			text += ": no list yet of " + strings.Join(s.Names, ", ")
-		}
-		return text
-	}),
-	row(ReasonPortsRefused, problem, "", "",
-		func(s *sentence) string { return "the kernel refuses " + Plural(s.Number, "Service port") }),
-	row(ReasonTableState, mostlyProblem, "", "",
-		func(s *sentence) string { return "the table of " + s.family() + tableStates[s.Message] }),
-	row(ReasonNotFollowing, problem, "", "", func(s *sentence) string {
-		return fmt.Sprintf("the API server cannot be followed for %s (%s): %s", s.ago(), strings.Join(s.Names, ", "),
-			s.Message)
-	}),
-	row(ReasonFastPathOff, notice, "", "", func(s *sentence) string { return "the fast path is off: " + s.Message }),
-	row(ReasonRepaired, notice, "", "", func(s *sentence) string {
-		return fmt.Sprintf("tables that another program changed were repaired, last %s ago; %s since the start", s.ago(),
-			Plural(s.Number, "time"))
-	}),
-	row(ReasonUnusableObjects, notice, "", "", func(s *sentence) string {
-		return Plural(s.Number, "object") + " cannot be used, wholly or in part"
-	}),
-	row(ReasonConflicts, notice, "", "", func(s *sentence) string {
-		return fmt.Sprintf("other Services hold %d of the addresses and ports of Services", s.Number)
-	}),
-	row(ReasonLogged, notice, "", "", func(s *sentence) string { return "logged " + s.ago() + " ago: " + s.Message }),
-	row(ReasonChecksLate, notice, "", "", func(s *sentence) string {
-		return "passive health checks are late: connections were last read " + s.ago() + " ago"
-	}),
-	row(ReasonUnresponsiveEndpoints, notice, "", "", func(s *sentence) string {
-		return strconv.Itoa(s.Hit) + s.pick(" endpoint is", " endpoints are") + " unresponsive; kube-vmap problems lists them"
-	}),
-	row(ReasonClientsWait, notice, "", "", func(s *sentence) string {
-		return "clients wait for an endpoint of " + strconv.Itoa(s.Hit) + s.pick(" Service port", " Service ports") +
-			"; kube-vmap problems lists them"
-	}),
-	row(ReasonForwardRules, notice, "", "", nil),
+	row(ReasonSyncFails, problem, "", "", "changes have not reached the kernel for {ago}: {message}"),
+	row(ReasonOverdue, problem, "", "", "changes have been waiting for the kernel for {ago}"),
+	row(ReasonNotCompared, problem, "", "",
+		"changes of the tables by other programs have not been repaired for {ago}: {message}"),
+	row(ReasonNothingYet, problem, "", "",
+		"nothing is programmed yet, {ago} after the start[: no list yet of {names}]"),
+	row(ReasonPortsRefused, problem, "", "", "the kernel refuses {number Service port}"),
+	row(ReasonTableState, mostlyProblem, "", "", "the table of {family} {table}"),
+	row(ReasonNotFollowing, problem, "", "", "the API server cannot be followed for {ago} ({names}): {message}"),
+	row(ReasonFastPathOff, notice, "", "", "the fast path is off: {message}"),
+	row(ReasonRepaired, notice, "", "",
+		"tables that another program changed were repaired, last {ago} ago; {number time} since the start"),
+	row(ReasonUnusableObjects, notice, "", "", "{number object} cannot be used, wholly or in part"),
+	row(ReasonConflicts, notice, "", "", "other Services hold {number} of the addresses and ports of Services"),
+	row(ReasonLogged, notice, "", "", "logged {ago} ago: {message}"),
+	row(ReasonChecksLate, notice, "", "", "passive health checks are late: connections were last read {ago} ago"),
+	row(ReasonUnresponsiveEndpoints, notice, "", "", "{hit endpoint} {is|are} unresponsive; kube-vmap problems lists them"),
+	row(ReasonClientsWait, notice, "", "",
+		"clients wait for an endpoint of {hit Service port}; kube-vmap problems lists them"),
+	row(ReasonForwardRules, notice, "", ""),
 }
+
+// Parts of several sentences.
+const (
+	noEndpoint = "no [{family} ]endpoint in any EndpointSlice, so every [{family} ]connection is refused: "
+	refused    = "[, so every {family} connection is {refused}||, so every connection is {refused}]: {named}"
+	noneLocal  = " {node} are dropped: " +
+		"[{only} endpoint that serves is on another node||all {all} endpoints that serve are on other nodes]"
+	noReply = " no reply from endpoint {endpoint} since {since}[: {pods}]; "
+	byNode  = "[, at the {number port} of Services that do not name a scheduler]"
+)
 
 func reasonOf(name string) *reason {
 	i := slices.IndexFunc(reasons, func(r reason) bool { return r.name == name })
 	if i < 0 {
-		return &reason{severity: problem}
+		return &reason{severity: problem, sentences: []string{""}}
 	}
 	return &reasons[i]
 }
@@ -327,11 +201,4 @@ func ReasonsHelp() string {
 		}
 	}
 	return b.String()
-}
-
-var tableStates = map[string]string{
-	TableForeign: "belongs to another program, so nothing can be changed",
-	TableDormant: "is disabled by another program, so no packet reaches it",
-	TableMissing: "is missing",
-	TableOpen:    "has no owner, so other programs can change it",
 }

@@ -3,9 +3,13 @@ package nodestatus
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"kube-vmap/model"
 )
 
 // Finding is one cause for which connections to a Service are not balanced over all ready
@@ -40,7 +44,7 @@ type Finding struct {
 // IsProblem reports whether it is more than a notice.
 func (f *Finding) IsProblem() bool { return f.Severity == SeverityProblem }
 
-// Sentence returns the finding in words. They are made here only, from the text of the
+// Sentence returns the finding in words. They are made here only, from the sentence of the
 // reason (reasons.go) and the arguments, and nothing else reads them.
 func (f *Finding) Sentence() string { return f.SentenceAt("this node") }
 
@@ -51,17 +55,25 @@ func (f *Finding) SentenceAt(node string) string {
 }
 
 // SentenceOf returns the words about a finding of nodes, and whether they name these. For an
-// older program, or a reason of a newer one, they are its text.
+// older program, or a reason of a newer one, they are its text, as if arguments are missing.
 func (f *Finding) SentenceOf(nodes string) (words string, placed bool) {
 	s := &sentence{Finding: f, where: nodes}
-	words, name := cmp.Or(f.Text, f.Message), f.Reason
+	name := f.Reason
 	if name == ReasonNode {
 		name = f.Kind
 	}
+	forms := reasonOf(name).sentences
+	form := forms[0]
+	for i := 1; i+1 < len(forms); i += 2 {
+		if forms[i] == f.Kind || forms[i] == f.Severity || forms[i] == f.Field {
+			form = forms[i+1]
+		}
+	}
 	a := f.Args
 	a.Details = nil
-	if say := reasonOf(name).say; say != nil && (f.Text == "" || !a.IsZero()) {
-		words = say(s)
+	words, complete := s.fill(form)
+	if form == "" || f.Text != "" && (!complete || a.IsZero()) {
+		words, s.placed = cmp.Or(f.Text, f.Message), false
 	}
 	return strings.Join(append([]string{words}, f.Details...), "; "), s.placed
 }
@@ -71,94 +83,134 @@ type sentence struct {
 	*Finding
 	where  string // the nodes
 	placed bool   // the words name them
+	many   bool   // the last number is not 1
 }
 
 // MaxNamed is how many endpoints a sentence names.
 const MaxNamed = 4
 
-// pick returns one form or the other by the number of endpoints.
-func (s *sentence) pick(one, many string) string {
-	if s.All == 1 || s.Hit == 1 {
-		return one
-	}
-	return many
-}
+var blanks = regexp.MustCompile(`\[[^]]*\]|\{[^}]*\}`)
 
-// counted returns one form or the other by the number of connections; nothing if it is not known, or
-// nodes differ.
-func (s *sentence) counted(one, many string) string {
-	switch s.Count {
-	case 0:
-		return ""
-	case 1:
-		return one
-	}
-	return fmt.Sprintf(many, s.Count)
-}
-
-// of returns which part of the endpoints is concerned.
-func (s *sentence) of() string {
-	if s.All == 1 {
-		return "the only endpoint"
-	}
-	return fmt.Sprintf("%d of %d endpoints", s.Hit, s.All)
-}
-
-func (s *sentence) named() string { return ": " + JoinFirst(s.Named, s.NamedOf, MaxNamed) }
-
-// pods returns the endpoints if they have other names than their addresses by now.
-func (s *sentence) pods() string {
-	if slices.Equal(s.Named, s.Endpoints) {
-		return ""
-	}
-	return s.named()
-}
-
-func (s *sentence) node() string {
-	s.placed = true
-	return s.where
-}
-
-// family returns the IP family, if only one is concerned.
-func (s *sentence) family() string { return strings.TrimPrefix(s.Family+" ", " ") }
-
-func (s *sentence) refused() string {
-	if !s.IsProblem() {
-		return ""
-	}
-	return ", so every " + s.family() + "connection is refused"
-}
-
-func (s *sentence) noEndpoint() string {
-	return fmt.Sprintf("no %sendpoint in any EndpointSlice, so every %[1]sconnection is refused: ", s.family())
-}
-
-func (s *sentence) endpoint() string {
-	return strings.Join(s.Names, ", ") + strings.TrimSuffix(" on node "+s.Message, " on node ")
-}
-
-func (s *sentence) endpointSince() string {
-	return "endpoint " + s.endpoint() + " since " + s.since() + s.pods()
-}
-
-func (s *sentence) since() string { return s.Since.UTC().Format(time.RFC3339) }
-
-func (s *sentence) ago() string { return Duration(time.Duration(s.Seconds) * time.Second) }
-
-// unanswered returns to how many connections and probes there is no reply, unless nodes differ.
-func (s *sentence) unanswered() string {
-	var to []string
-	if s.Count > 0 {
-		text := "to " + Plural(s.Count, "connection")
-		if s.Clients > 0 {
-			text += " of " + Plural(s.Clients, "client")
+// fill fills the blanks of a sentence, and reports whether there is an argument for each: {word} is
+// one, {one|many} depends on the number before it, and [form||form] is the first form whose blanks
+// can be filled, or nothing.
+func (s *sentence) fill(form string) (words string, complete bool) {
+	complete = true
+	return blanks.ReplaceAllStringFunc(form, func(blank string) string {
+		inner := blank[1 : len(blank)-1]
+		if blank[0] == '{' {
+			word := s.word(inner)
+			complete = complete && word != ""
+			return word
 		}
-		to = append(to, text)
+		for _, form := range strings.Split(inner, "||") {
+			if words, ok := s.fill(form); ok {
+				return words
+			}
+		}
+		return ""
+	}), complete
+}
+
+// word returns what a blank stands for; empty if there is no such argument.
+func (s *sentence) word(blank string) string {
+	if one, many, ok := strings.Cut(blank, "|"); ok {
+		return map[bool]string{true: many, false: one}[s.many]
 	}
-	if s.Number > 0 {
-		to = append(to, "to "+Plural(s.Number, "probe"))
+	name, noun, _ := strings.Cut(blank, " ")
+	switch name {
+	case "hit":
+		return s.number(s.Hit, noun)
+	case "all":
+		return s.number(s.All, noun)
+	case "count":
+		return s.number(s.Count, noun)
+	case "clients":
+		return s.number(s.Clients, noun)
+	case "number":
+		return s.number(s.Number, noun)
+	case "of":
+		s.many = s.All != 1 && s.Hit != 1
+		return cmp.Or(only(s.All == 1, "the only endpoint"), only(s.All > 0, s.word("part")+" endpoints"))
+	case "part":
+		return only(s.All > 0, fmt.Sprintf("%d of %d", s.Hit, s.All))
+	case "only":
+		return only(s.All == 1, "the only")
+	case "times":
+		return cmp.Or(only(s.Count == 1, "once"), only(s.Count > 0, fmt.Sprint(s.Count, " times")))
+	case "named":
+		return JoinFirst(s.Named, s.NamedOf, MaxNamed)
+	case "pods": // the endpoints if they have other names than their addresses by now
+		return only(!slices.Equal(s.Named, s.Endpoints), s.word("named"))
+	case "node":
+		s.placed = true
+		return s.where
+	case "family":
+		return s.Family
+	case "message":
+		return s.Message
+	case "names":
+		return strings.Join(s.Names, ", ")
+	case "some":
+		return some(s.Names)
+	case "matches":
+		s.many = s.Number > 1
+		return JoinFirst(s.Names, s.Number, len(s.Names))
+	case "frontends":
+		return some(s.Frontends)
+	case "families":
+		return strings.Join(s.Families, " and ")
+	case "refused":
+		return only(s.IsProblem(), name)
+	case "retried":
+		return only(s.Kind == KindRetried, name)
+	case "others":
+		return cmp.Or(only(s.Kind == model.ReasonOtherZones.String(), "zones"), "nodes")
+	case "avoided":
+		return map[string]string{
+			KindAvoided: "new connections avoid it", LastEndpoint: "not avoided, as the last endpoint",
+			MaxPercent: "not avoided, as max-percent are",
+		}[s.Kind]
+	case "endpoint":
+		return s.word("names") + strings.TrimSuffix(" on node "+s.Message, " on node ")
+	case "since":
+		return only(!s.Since.IsZero(), s.Since.UTC().Format(time.RFC3339))
+	case "ago":
+		return Duration(time.Duration(s.Seconds) * time.Second)
+	case "timeout":
+		return (time.Duration(s.Seconds) * time.Second).String()
+	case "unanswered": // to how many connections and probes there is no reply, unless nodes differ
+		connections, _ := s.fill("[to {count connection} of {clients client}||to {count connection}]")
+		probes, _ := s.fill("[to {number probe}]")
+		return connections + only(connections != "" && probes != "", " and ") + probes
+	case "table":
+		return tableStates[s.Message]
 	}
-	return strings.TrimSuffix(" "+strings.Join(to, " and "), " ")
+	return ""
+}
+
+// number returns a number with its noun, if it has one; empty for 0.
+func (s *sentence) number(n int, noun string) string {
+	s.many = n != 1
+	if noun == "" {
+		return only(n != 0, strconv.Itoa(n))
+	}
+	return only(n != 0, Plural(n, noun))
+}
+
+// only returns a text if it applies.
+func only(applies bool, text string) string {
+	if !applies {
+		return ""
+	}
+	return text
+}
+
+var tableStates = map[string]string{
+	TableForeign: "belongs to another program, so nothing can be changed",
+	TableDormant: "is disabled by another program, so no packet reaches it",
+	TableMissing: "is missing",
+	TableOpen:    "has no owner, so other programs can change it",
 }
 
 func some(list []string) string { return JoinFirst(list, len(list), MaxNamed) }
