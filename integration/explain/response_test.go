@@ -27,7 +27,7 @@ func TestAnswersAreObservedAndNotConcluded(t *testing.T) {
 				t.Helper()
 				r.expectCode(code, word, append(args, "--from="+client.Addr(f).String())...)
 			}
-			const unknown = "Observed: the rules lead to 1 endpoint; whether it answers was not observed"
+			const unknown = "Observed: the rules send packets to 1 endpoint; whether it answers was not observed"
 			run(2, unknown, at(serves))
 			run(2, unknown, at(wrong))
 			if p == model.TCP {

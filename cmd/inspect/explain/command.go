@@ -19,9 +19,9 @@ elements and chains it matches, which endpoints it may go to and with what proba
 which source address they see, or what rejects or drops it and why. Then the way back:
 whether the client gets the reply of each endpoint, from the address that it asked.
 
-The kernel's rules are interpreted one by one, those of other programs as far as they are
+The kernel's rules are interpreted one by one, rules of other programs as far as they are
 understood, so the answer is what a packet would meet. Nothing is sent or changed. A running
-kube-vmap adds what only it knows. Fields of objects that lead to what is found are in
+kube-vmap adds what only it knows. Fields of objects that cause what is found are in
 parentheses.
 
 Run this on the node of the client, whose rules apply first, or on the one that a client

@@ -341,7 +341,7 @@ func TestEveryReasonHasASentence(t *testing.T) {
 func TestConnectionsNameWhyTheirEndpointLeft(t *testing.T) {
 	for _, f := range model.Families {
 		for why, listed := range map[string]bool{
-			"NotReady (status.conditions[Ready] of the pod)": true, "no EndpointSlice names the endpoint any more": false,
+			"NotReady (status.conditions[Ready] of the pod)": true, "no EndpointSlice names the endpoint now": false,
 		} {
 			d, at := document(f, model.TCP), netip.MustParseAddr(families[f].endpoint).Next()
 			if port := &d.Services[0].Ports[0]; listed {

@@ -56,7 +56,7 @@ func observe(r *answer.Response, packets []simulate.Packet) error {
 }
 
 // response returns how an endpoint responds that may have answered a connection which is still
-// tracked. That may be long ago: a refusal is newer, and beside silence both are possible.
+// tracked. That may be long ago: a refusal is newer, and if nothing is observed both are possible.
 func response(observed string, answered bool) string {
 	switch {
 	case !answered || observed == answer.Refuses:

@@ -27,7 +27,7 @@ type view struct {
 	rules   rules
 	refused string // why the kernel refuses too much; empty if it does not
 	lost    string // packets that kube-proxy's rules delivered; empty if none are
-	// endpoints are those of the sample, as the kernel has them.
+	// endpoints are the endpoints of the sample, as the kernel has them.
 	endpoints map[netip.AddrPort][]netip.AddrPort
 }
 
@@ -99,8 +99,8 @@ func tooManyRefused(v sync.Snapshot) string {
 // connections that come through its Service, or the first three of them, and answer the others.
 // So a failure counts only if the rules can be the reason (see blamesRules), and nothing that
 // the author chooses has changed since the endpoints were read (see sample.go). In addition,
-// failures of a single namespace count only if nothing else was tried, or if they are those of
-// the API server.
+// failures of a single namespace count only if nothing else was tried, or if they are
+// failures of the API server.
 
 // At most 1/maxRefusedShare of the Service ports may be refused.
 const maxRefusedShare = 20
@@ -108,8 +108,8 @@ const maxRefusedShare = 20
 var kubernetes = model.ServiceName{Namespace: "default", Name: "kubernetes"}
 
 // blamesRules reports whether rules can be the reason for a failed connection. If it was
-// translated to an endpoint that the API lists and passed all rules, the endpoint is. The
-// endpoints of the API server are not those of an author of Services. So a failure to reach
+// translated to an endpoint that the API lists and passed all rules, the endpoint is. No author of
+// Services decides the endpoints of the API server. So a failure to reach
 // them may also be due to rules that drop answers.
 func blamesRules(s target, o observation, endpoints []netip.AddrPort) bool {
 	return s.service.ServiceName == kubernetes || o.known && !slices.Contains(endpoints, o.reply)

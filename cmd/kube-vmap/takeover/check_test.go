@@ -115,7 +115,7 @@ func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
 		{"two of one namespace fail", block(3, 4), ""},
 		{"all fail", block(1, 2, 3, 4), "4 of 4 addresses"},
 		{"the endpoint answers no more", func(f *fake) { sendTo(f, endpoint(1), 1); f.refusing[endpoint(1)] = true }, ""},
-		{"no packet reaches the endpoint any more", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, "1 of 4 addresses"},
+		{"packets no longer reach the endpoint", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, "1 of 4 addresses"},
 		{"whether a packet reaches it is not known", func(f *fake) { block(1)(f); f.refusing[endpoint(1)], f.unobserved = true, true }, ""},
 		{"the endpoint is a new one", func(f *fake) {
 			block(1)(f)

@@ -15,7 +15,7 @@ import (
 
 // A Marker selects the nodes with the marker: tables with the name of kube-proxy's, for
 // programs that look for them. Calico's Felix restarts in iptables mode when the last
-// chain in them is gone, and in nftables mode when the first one comes, so that a marker
+// chain in them is gone, and in nftables mode when the first one is added: a marker
 // must not be where kube-proxy was in another mode.
 type Marker struct {
 	Always, Never bool

@@ -20,7 +20,7 @@ const (
 	// than kube-proxy's.
 	readyTimeout = 2 * time.Minute
 	// readShare is how long a view is used, as a multiple of the time that it took to read,
-	// so that reading takes a hundredth of a processor; it is used for maxReadPeriod at most.
+	// so reading takes a hundredth of a processor; it is used for maxReadPeriod at most.
 	readShare     = 100
 	maxReadPeriod = time.Minute
 )
@@ -161,7 +161,7 @@ func (t *Takeover) check(ctx context.Context, p Proxy) (signal, error) {
 // fail ends the probation: the node must be returned, unless there is nothing to return it to.
 func (t *Takeover) fail(now, first rules, failure *FailedError) (signal, error) {
 	if !now.serve() || now.families() != first.families() {
-		t.Log.Error("cannot return the node: kube-proxy's rules do not exist any more, in all families")
+		t.Log.Error("cannot return the node: kube-proxy's rules no longer exist, in all families")
 		return signalPassed, nil
 	}
 	return signalFailed, failure

@@ -28,7 +28,7 @@ type Restored struct {
 }
 
 // errNothingToResume means that our rules are the only ones.
-var errNothingToResume = errors.New("kube-proxy's rules do not exist any more")
+var errNothingToResume = errors.New("kube-proxy's rules no longer exist")
 
 // Return returns the node to kube-proxy: its rules are resumed, ours are deleted and the
 // reason is stored, in one transaction. If kube-proxy has no rules, it is an error and
@@ -189,7 +189,7 @@ func checkReplacement(ctx context.Context, ours []nft.InstalledFrontend) error {
 		len(failed), delivered, failed[0])}
 }
 
-// errAgain ends the process so that the next one tries again.
+// errAgain ends the process, so the next one tries again.
 var errAgain = errors.New("the mark of the failed take-over was removed: starting again takes over")
 
 // AskAgain returns whether the addresses that failed answer through kube-proxy's rules, after
@@ -255,7 +255,7 @@ func whatKubeProxyDoes(r rules, running string, err, otherErr error) string {
 	case err != nil:
 		return "kube-proxy's rules cannot be read: " + err.Error()
 	case !r.serve():
-		return "kube-proxy has no rules here, so that Services do not work"
+		return "kube-proxy has no rules here, so Services do not work"
 	case running != "":
 		return "kube-proxy's rules are in effect, and it seems to run: " + running
 	case otherErr != nil:

@@ -150,7 +150,7 @@ func choose(all []target) []target {
 	return all[:min(len(all), sampleSize)]
 }
 
-// working returns those of a sample to which the node can connect.
+// working returns the targets of a sample to which the node can connect.
 func (t *Takeover) working(ctx context.Context, all []target) (out []target) {
 	sample := choose(all)
 	failed := failures(ctx, sample, func(s target) error { return t.dial(ctx, s.at) })
@@ -174,8 +174,8 @@ func (t *Takeover) sampleEndpoints(installed []nft.InstalledFrontend) map[netip.
 	return out
 }
 
-// failing returns the targets of the sample that do not answer because of rules. One that has
-// no endpoints any more is no failure, nor one that cannot be reached itself, unless it could be
+// failing returns the targets of the sample that do not answer because of rules. One that no
+// longer has endpoints is not a failure, nor one that cannot be reached itself, unless it could be
 // before the first commit, and packets to it do not leave the node now.
 func (t *Takeover) failing(ctx context.Context, endpoints map[netip.AddrPort][]netip.AddrPort) []failure {
 	return failures(ctx, t.sample, func(s target) error { return t.tryAgain(ctx, s, endpoints[s.at]) })
@@ -207,7 +207,7 @@ func (t *Takeover) tryAgain(ctx context.Context, s target, endpoints []netip.Add
 	return o.err
 }
 
-// answering returns those of the endpoints to which the node can connect.
+// answering returns the endpoints to which the node can connect.
 func (t *Takeover) answering(ctx context.Context, endpoints []netip.AddrPort) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
 	var all []target

@@ -14,7 +14,7 @@ type storedState struct {
 	until    time.Time // of the probation; zero if there is none
 	starts   int       // in a row in the probation that have not reached the first sync
 	returned string    // when and why the node was returned; empty if it was not
-	removing bool      // the removal of kube-proxy's rules has begun, so that nothing can be returned
+	removing bool      // the removal of kube-proxy's rules has begun, so rollback is not possible
 }
 
 const (
@@ -64,7 +64,7 @@ func (s storedState) store() nft.Batch {
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// minRemaining is how long a probation lasts at least after a restart, so that a process which
+// minRemaining is how long a probation lasts at least after a restart: a process that
 // crashes again and again does not end it between two crashes.
 const minRemaining = time.Minute
 

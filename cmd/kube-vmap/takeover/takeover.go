@@ -51,7 +51,7 @@ const (
 // Config is what a [Takeover] needs.
 type Config struct {
 	NodeName string
-	// Ports are those of a Service proxy's servers.
+	// Ports are the ports of a Service proxy's servers.
 	Ports []uint16
 	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's, from the
 	// configuration's ExcludeCIDRs.
@@ -166,7 +166,7 @@ func (t *Takeover) Problems() []sync.Problem {
 	return nil
 }
 
-// reasons are those of problems and events, by state.
+// reasons are the reasons of problems and events, by state.
 var reasons = map[string]string{
 	nodestatus.TakeoverOtherProxy: nodestatus.ReasonOtherProxy, nodestatus.TakeoverProbation: nodestatus.ReasonProbation,
 	nodestatus.TakeoverReturned: nodestatus.ReasonReturned,

@@ -18,7 +18,7 @@ import (
 	"kube-vmap/model"
 )
 
-// addCauses adds what leads to the verdict: what only the API server knows, then what the
+// addCauses adds the causes of the verdict: what only the API server knows, then what the
 // client's node found about the Service, and the hints of the nodes. If another Service has the
 // address, the rest is about that one.
 func (b *builder) addCauses(ctx context.Context, w *Way) {
@@ -74,7 +74,7 @@ func (b *builder) isOfService(f *findings.Finding) bool {
 // podReasons are the reasons of findings that the pods explain better.
 var podReasons = []string{nodestatus.ReasonNoEndpoints, nodestatus.ReasonNotReady, nodestatus.ReasonNoPort}
 
-// sentence returns the words about a finding, which name pods beside addresses.
+// sentence returns the words about a finding, which name pods next to addresses.
 func (b *builder) sentence(f *findings.Finding) string {
 	named := slices.Clone(f.Named) // of one family
 	f.NameEndpoints(func(endpoint string) string {
@@ -119,8 +119,8 @@ func (w *Way) concerns(f *findings.Finding) bool {
 	return has(f.Families, w.Family) && w.isIn(f.Frontends) && (w.holder != "" || has(f.Ports, port))
 }
 
-// addContested adds, for packets to an address, the Services that claim it in vain: the
-// question may be why one of them does not answer there.
+// addContested adds, for packets to an address, the Services with a lost claim to it: the
+// user may ask why one of them does not answer there.
 func (b *builder) addContested(w *Way, d *nodestatus.Document) {
 	if b.destination.Kind == resolve.KindService {
 		return
@@ -169,7 +169,7 @@ func (b *builder) readPods(ctx context.Context) (err error) {
 	return err
 }
 
-// podCauses returns what the selector and pods of the Service lead to.
+// podCauses returns the causes in the selector and pods of the Service.
 func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 	s := b.destination.Service
 	if s == nil {

@@ -39,7 +39,7 @@ func NewCommand(f *cluster.Flags) *cobra.Command {
 		Use:   "explain --from CLIENT --to DESTINATION",
 		Short: "Explain what would happen to a packet on its whole path, there and back",
 		Long: `Explain what would happen to the first packet of a connection, and to its reply, on every
-node that they pass: the client's, and those of the endpoints. The nodes interpret the
+node that they pass: the client's, and the nodes of the endpoints. The nodes interpret the
 kernel's rules; nothing is changed, and nothing is sent without --probe.
 
 The verdict comes first, with the fields of the objects that cause it. Then follows what
@@ -52,8 +52,8 @@ of a Service are explained, at most 4. Of a Service, clients in the cluster use 
 IP, others a load balancer IP, an external IP or the node port.
 
 A packet is followed to at most 10 nodes of endpoints, to one endpoint on each. One of a
-client outside the cluster may enter it at any node: of at most 10, or that of --node, the
-worst answer counts. Each node runs one command, whatever the number of packets.
+client outside the cluster may enter it at any node: of at most 10, or the one of --node,
+the worst answer counts. Each node runs one command, whatever the number of packets.
 
 Rules do not show whether an endpoint answers. It does if one of these nodes tracks a
 connection to it with a reply, or if clients were seen to try meanwhile (--observe). With

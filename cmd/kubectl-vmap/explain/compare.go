@@ -142,7 +142,7 @@ func (b *builder) documentEndpoints(d *nodestatus.Document) map[endpointKey]bool
 		for i := range p.Endpoints {
 			e := &p.Endpoints[i]
 			if e.Port == 0 || e.Reason == nodestatus.ReasonGone {
-				continue // the EndpointSlice does not have the port, or there is none any more
+				continue // the EndpointSlice does not have the port, or was removed
 			}
 			k := endpointKey{p.Name, corev1.Protocol(p.Protocol), e.AddrPort()}
 			out[k] = out[k] || e.KnownConditions().Ready

@@ -9,6 +9,6 @@
 //
 // Each node answers for its own rules, by kube-vmap explain. The report joins the answers:
 // a packet arrives if it does on every node of its way, and so does the reply. It names
-// pods and Services beside addresses, and the field of an object that causes what is found.
+// pods and Services next to addresses, and the field of an object that causes what is found.
 // A node that does not answer is named, and the rest is still reported.
 package explain

@@ -36,7 +36,7 @@ type Query struct {
 // maxFollowed is to how many nodes of endpoints a packet is followed.
 const maxFollowed = 10
 
-// An Explainer answers questions about packets.
+// An Explainer explains what happens to packets.
 type Explainer struct {
 	Resolver *resolve.Resolver
 	Nodes    Nodes

@@ -60,7 +60,7 @@ func TestRepliesAreFollowedBack(t *testing.T) {
 }
 
 // TestRepliesOfOneNodeAreTheirOwn has a rule on the client's node that drops the replies of one
-// of two endpoints on a node, or half of those of the only one.
+// of two endpoints on a node, or half the replies of the only one.
 func TestRepliesOfOneNodeAreTheirOwn(t *testing.T) {
 	for n, half := range []bool{false, true, false} {
 		r := newRig(t)
@@ -349,7 +349,7 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 		{Object: "Service shop/web:metrics", Reason: "Quarantined", Text: "the kernel refuses it"},
 	}
 	report := r.explain("pod/cart", "svc/web")
-	r.expect(report, answer.Always, "service shop/web: the rules lead to 3 endpoints; all refuse connections\n", "The rules lead to 3 endpoints; all refuse connections\n"+
+	r.expect(report, answer.Always, "service shop/web: the rules send packets to 3 endpoints; all refuse connections\n", "The rules send packets to 3 endpoints; all refuse connections\n"+
 		"  - Service shop/web, spec.ports[].targetPort: 3 of 3 endpoints answer with a reset", ": 10.244.1.2:8080 (pod shop/web-1), 10.244.2.2:8080 (pod shop/web-2)")
 	if strings.Contains(strings.ToLower(report.Text(false)), "arrives") {
 		t.Error(report.Text(false))
@@ -358,7 +358,7 @@ func TestRefusingEndpointsAreInTheVerdict(t *testing.T) {
 		t.Errorf("findings about others:\n%s", text)
 	}
 	d.Services[0].Ports[0].Endpoints[1].Refused = 0
-	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "service shop/web: the rules lead to 3 endpoints: 1 answering, 2 refusing connections\n",
+	r.expect(r.explain("pod/cart", "svc/web"), answer.Always, "service shop/web: the rules send packets to 3 endpoints: 1 answering, 2 refusing connections\n",
 		"connections\n  - Service shop/web, spec.ports[].targetPort: 2 of 3")
 }
 

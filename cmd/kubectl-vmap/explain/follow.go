@@ -80,7 +80,7 @@ func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) er
 	return nil
 }
 
-// addEndpoint adds an endpoint. One that several outcomes lead to has the probability of
+// addEndpoint adds an endpoint. One of several outcomes has the probability of
 // all, unless its replies end differently.
 func (w *Way) addEndpoint(e Endpoint) {
 	i := slices.IndexFunc(w.Endpoints, func(o Endpoint) bool {
@@ -127,7 +127,7 @@ func (r *request) add(p resolve.Packet, to *NodeAnswer, e *Endpoint) {
 }
 
 // follow requests the answers of the nodes of endpoints about packets as they arrive there, all of
-// a node by one command. With a probe, they connect to the endpoints; those of the client's node and
+// a node by one command. With a probe, they connect to the endpoints; endpoints of the client's node and
 // outside the cluster are probed by the client's node.
 func (b *builder) follow(ctx context.Context) {
 	requests, skipped := map[string]*request{}, map[string]bool{}

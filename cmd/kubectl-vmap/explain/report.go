@@ -23,9 +23,9 @@ type Report struct {
 	// Entries are the nodes where packets of a client outside the cluster may enter it, if
 	// there are several. The ways are those by the first one, where they fare worst.
 	Entries []Entry `json:"entries,omitempty"`
-	// Ways are those of the packets: one for each port and IP family.
+	// Ways are the paths of the packets: one for each port and IP family.
 	Ways []Way `json:"ways"`
-	// Differences are those between what nodes and the API server know about the Service.
+	// Differences are between what nodes and the API server know about the Service.
 	Differences []Difference `json:"differences,omitempty"`
 	// Silent are the nodes that were asked and did not answer, or not everything.
 	Silent []Silence `json:"silent,omitempty"`
@@ -36,7 +36,7 @@ type Report struct {
 type (
 	// A Party is the client or the destination.
 	Party = resolve.Object
-	// A Cause is a field of an object that leads to the verdict, and how.
+	// A Cause is a field of an object that causes the verdict, and how.
 	Cause = resolve.Cause
 )
 
@@ -78,7 +78,7 @@ type Endpoint struct {
 	Pod    string `json:"pod,omitempty"`
 	On     string `json:"node,omitempty"`   // the node
 	Client string `json:"client,omitempty"` // what has the address Sees
-	// Arrives is that of the packet and of its reply; like that of others on the same node
+	// Arrives is whether the packet and its reply arrive; as for others on the same node
 	// if it was not followed.
 	Arrives string `json:"arrives"`
 	Why     string `json:"why,omitempty"` // unless it always arrives

@@ -30,8 +30,8 @@ func TestRulesDoNotShowThatEndpointsAnswer(t *testing.T) {
 		code     int
 		want     string
 	}{
-		{"none", nil, "", answer.Unknown, 2, "the rules lead to 3 endpoints; whether they answer was not observed\n"},
-		{"some", map[string]string{"10.244.1.2": answer.Responds}, "", answer.Unknown, 2, "the rules lead to 3 endpoints: 1 answering, 2 not observed\n"},
+		{"none", nil, "", answer.Unknown, 2, "the rules send packets to 3 endpoints; whether they answer was not observed\n"},
+		{"some", map[string]string{"10.244.1.2": answer.Responds}, "", answer.Unknown, 2, "the rules send packets to 3 endpoints: 1 answering, 2 not observed\n"},
 		{"one refuses on its node", map[string]string{"10.244.1.2": answer.Responds}, answer.Refuses, answer.Sometimes, 1, "1 answering, 1 refusing connections, 1 not observed\n"},
 		{"all", map[string]string{"10.244.1.2": answer.Responds, "10.244.3.2": answer.Responds}, answer.Responds, answer.Always, 0, ": arrives\n"},
 	} {

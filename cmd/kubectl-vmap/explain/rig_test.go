@@ -76,7 +76,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// newAnswer is that of a node that sends packets of cart to the endpoints on nodes, which answer.
+// newAnswer is the answer of a node that sends packets of cart to the endpoints on nodes, which answer.
 func newAnswer(to string, nodes ...string) *answer.Answer {
 	a := &answer.Answer{
 		Schema: answer.Schema, From: "10.244.1.3", To: to, Protocol: "tcp", Interface: "eth0", Arrives: answer.Always,
@@ -91,7 +91,7 @@ func newAnswer(to string, nodes ...string) *answer.Answer {
 	return a
 }
 
-// withoutReplies makes answers those of the version before they had replies and a schema.
+// withoutReplies makes answers as of the version before they had replies and a schema.
 func (r *rig) withoutReplies() {
 	for _, a := range r.answers {
 		a.Schema = 0

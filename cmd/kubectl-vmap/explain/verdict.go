@@ -84,7 +84,7 @@ func (b *builder) setArrivals(w *Way) {
 	}
 }
 
-// sentBy returns the rule that sends the packet to an endpoint: that of another program explains
+// sentBy returns the rule that sends the packet to an endpoint: a rule of another program explains
 // why an endpoint is not the Service's.
 func (w *Way) sentBy(address string) string {
 	for _, s := range w.Client.Answer.Steps {
@@ -171,7 +171,7 @@ func (w *Way) verdict() string {
 	case w.Answers == answer.Always, w.Answers == "":
 		return "arrives at " + where + reply
 	case r.All == 1:
-		return "the rules lead to " + where + r.Observed() + answer.ProbeHint(*r, w.Protocol)
+		return "the rules send packets to " + where + r.Observed() + answer.ProbeHint(*r, w.Protocol)
 	}
 	return r.Text() + answer.ProbeHint(*r, w.Protocol)
 }

@@ -44,7 +44,7 @@ type egress struct {
 	via netip.Addr
 }
 
-// A memo has the answers to questions, errors included. The zero value is ready.
+// A memo has results by what they were computed from, errors included. The zero value is ready.
 type memo[K comparable, V any] struct{ known map[K]answer[V] }
 
 type answer[V any] struct {

@@ -108,7 +108,7 @@ type choice struct {
 	index, total uint32
 	explored     uint32  // how many of them are tried
 	own          bool    // in a table of the caller, and so all of them are endpoints
-	first        float64 // probability of the first of two, if it is not that of the other
+	first        float64 // probability of the first of two, if the other has another one
 	undecided    *undecided
 }
 
@@ -191,8 +191,8 @@ func (c *choices) take(fresh func() choice) uint32 {
 	return c.made[c.next-1].index
 }
 
-// remaining returns how many results of the next pick may be tried, so that there are at
-// most [choices.walks]. Earlier picks take what they need first, so all endpoints are tried
+// remaining returns how many results of the next pick may be tried, for at most
+// [choices.walks]. Earlier picks take what they need first, so all endpoints are tried
 // before the variants of one. Picks of two and undecided matches do not count, because many
 // of them end in few walks; see advance.
 func (c *choices) remaining() uint32 {

@@ -115,8 +115,8 @@ func (w *walk) setTranslation(source bool, to netip.AddrPort) {
 	c.status |= done
 }
 
-// applyTranslation applies the decided translation to the packet (nf_nat_packet). That of a
-// reply is the other way round.
+// applyTranslation applies the decided translation to the packet (nf_nat_packet). A
+// reply is translated the other way round.
 func (w *walk) applyTranslation(h Hook) {
 	switch c := &w.conn; {
 	case c.reply && h.isSourceNAT() && c.status&statusDestNAT != 0:
@@ -180,7 +180,7 @@ func (w *walk) ct(e *expr.Ct) (verdict, error) {
 		return verdictBreak, nil
 	}
 	if e.Key == expr.CtKeyHELPER && c.status&statusExpected == 0 {
-		return verdictBreak, nil // it is that of the connection that announced this one
+		return verdictBreak, nil // the connection that announced this one has it
 	}
 	return verdictContinue, w.regs.load(e.Register, w.ctValue(e))
 }

@@ -114,7 +114,7 @@ func TestReplyEndsWhereARuleEndsIt(t *testing.T) {
 	}
 }
 
-// TestUnknownPortOfAReplyIsNoDoubt has a rule for one port, as that of a tunnel, and a client
+// TestUnknownPortOfAReplyIsNoDoubt has a rule for one port, as of a tunnel, and a client
 // and a masquerade whose ports are not known.
 func TestUnknownPortOfAReplyIsNoDoubt(t *testing.T) {
 	for _, masquerade := range []bool{false, true} {

@@ -51,7 +51,7 @@ func attributes(from, to int) (out uint32) {
 	return out
 }
 
-// kinds are the expressions that are understood. The numbers of their attributes are those of
+// kinds are the expressions that are understood. The numbers of their attributes are from
 // include/uapi/linux/netfilter/nf_tables.h, with the padding at the end.
 var kinds = []*kind{
 	of("payload", 8, (*walk).payload, (*ruleWriter).payload),
@@ -167,8 +167,8 @@ type UnknownExpression struct{ Name, Text string }
 // partlyUnderstood is behind the name of an expression that has more than is understood.
 const partlyUnderstood = " of a kind that is not understood"
 
-// isMatchOnly reports whether the expression only computes or compares something, so that
-// its effect depends on the rest of its rule. Connlabel can set a label, too.
+// isMatchOnly reports whether the expression only computes or compares something: its
+// effect depends on the rest of its rule. Connlabel can set a label, too.
 func (u UnknownExpression) isMatchOnly() bool {
 	name, _, _ := strings.Cut(u.Name, partlyUnderstood)
 	switch name {
@@ -181,7 +181,7 @@ func (u UnknownExpression) isMatchOnly() bool {
 
 const matchPrefix = "xt match "
 
-// effects reports whether an expression only computes or compares something, so that its effect
+// effects reports whether an expression only computes or compares something, so its effect
 // depends on the rest of its rule, and whether it may give a final verdict or change something that
 // other rules match. Counting and logging are neither.
 func effects(e any) (computes, acts bool) {

@@ -64,8 +64,8 @@ var (
 	familyNumbers = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
 )
 
-// metaValue returns a property of the packet; false if the packet does not have it, so that
-// the rule does not match.
+// metaValue returns a property of the packet; false if the packet does not have it: the rule
+// does not match.
 func (w *walk) metaValue(key expr.MetaKey) (v value, has bool, err error) {
 	f := &w.frame
 	switch key {

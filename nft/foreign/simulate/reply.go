@@ -11,7 +11,7 @@ import (
 )
 
 // addReply walks the way back from the endpoint of a leaf, after the way there. Picks and
-// undecided matches on it are those of the same walk.
+// undecided matches on it are of the same walk.
 func (w *walk) addReply(l *leaf) error {
 	if !path.Arrives(l.verdict) {
 		return nil
@@ -125,7 +125,7 @@ func (w *walk) reply(verdict string, from, to netip.AddrPort) path.Reply {
 }
 
 // turn makes the reply the packet of the walk. It comes in by the interface by which the
-// packet left, or a program of the node sends it. Its mark is not that of the packet.
+// packet left, or a program of the node sends it. It does not have the mark of the packet.
 func (w *walk) turn(from, to netip.AddrPort, fromNode bool) {
 	answered := w.conn
 	if !answered.known && w.flow != nil {

@@ -25,7 +25,7 @@
 // What the interpreter does not understand is reported. In a table of the caller's own the outcome is
 // unknown then. In other tables, an effect that is not understood is a doubt, as is
 // what is not known of links, routing and the order of chains. A match that cannot be decided, such
-// as a limit, is followed both ways: the result is that of a rule that does not match, and the
+// as a limit, is followed both ways: the result is as of a rule that does not match, and the
 // doubt is noted only if the other way ends elsewhere, or with other probabilities.
 //
 // An expression of nf_tables is a [kind], with how it is decoded, run and printed; a match or target

@@ -88,7 +88,7 @@ func (b BaseChain) isOn(link Link) bool {
 // A Hook is a hook of netfilter, by its name in nft.
 type Hook string
 
-// The hooks of the IP families, and those of an interface.
+// The hooks of the IP families, and the hooks of an interface.
 const (
 	HookPrerouting  Hook = "prerouting"
 	HookInput       Hook = "input"

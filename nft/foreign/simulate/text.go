@@ -148,8 +148,8 @@ func (v operand) String() string {
 
 func isZero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
 
-// transport returns the name of the header that the rule loads from: that of the protocol it
-// has matched, or th. nft does not print the match if a field of that protocol follows.
+// transport returns the name of the header that the rule loads from: of the protocol it has
+// matched, or th. nft does not print the match if a field of that protocol follows.
 func (w *ruleWriter) transport() string {
 	if w.protocol == "" {
 		return "th"

@@ -109,7 +109,7 @@ func labelText(b []byte) string {
 	return strings.Join(list, ",")
 }
 
-// prefixOf returns an address and a mask as a prefix; false if the mask is not that of a prefix.
+// prefixOf returns an address and a mask as a prefix; false if the mask is not of a prefix.
 func prefixOf(address, mask []byte) (netip.Prefix, bool) {
 	a, ok := netip.AddrFromSlice(address)
 	ones, isPrefix := maskBits(mask)
@@ -221,7 +221,7 @@ func dataTypes(number uint32) (all []field) {
 	return all
 }
 
-// lengths are those of values without padding.
+// lengths are the lengths of values without padding.
 var lengths = map[form]int{formProtocol: 1, formNumber: 2}
 
 // valueText returns a key or data as nft prints it; as hexadecimal digits if its type is

@@ -69,7 +69,7 @@ func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
 	}
 }
 
-// TestUndecidedMatchThatChangesSharesIsADoubt leads to one of two endpoints, which are picked
+// TestUndecidedMatchThatChangesSharesIsADoubt has rules for one of two endpoints, which are picked
 // anyway.
 func TestUndecidedMatchThatChangesSharesIsADoubt(t *testing.T) {
 	second := netip.MustParseAddrPort("10.244.1.3:8080")

@@ -284,7 +284,7 @@ func (w *walk) passHook(h Hook) error {
 	return nil
 }
 
-// passChains passes chains of one priority. Those of one table are in the order in which they were
+// passChains passes chains of one priority. Chains of one table are in the order in which they were
 // added; the order of tables is not listed. If a chain stops or changes the packet, all other orders
 // are tried, too.
 func (w *walk) passChains(h Hook, chains []BaseChain) error {

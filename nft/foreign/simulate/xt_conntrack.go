@@ -2,7 +2,7 @@ package simulate
 
 import "net/netip"
 
-// matchState matches struct xt_state_info. Its bits are those of conntrack, except for untracked
+// matchState matches struct xt_state_info. Its bits are as in conntrack, except for untracked
 // packets.
 func (w *walk) matchState(b info) (bool, error) {
 	state := b.u32(0) & (ctInvalid | ctEstablished | ctRelated | ctNew)

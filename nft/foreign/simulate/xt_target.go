@@ -5,7 +5,7 @@ func (w *walk) targetMark(b info) (verdict, error) {
 	return verdictContinue, nil
 }
 
-// Modes of CONNMARK: it sets the mark of the connection, saves that of the packet there, or
+// Modes of CONNMARK: it sets the mark of the connection, saves the mark of the packet there, or
 // restores it (XT_CONNMARK_*).
 const connMarkSet, connMarkSave, connMarkRestore = 0, 1, 2
 
@@ -69,8 +69,8 @@ func (w *walk) targetReject(b info) (verdict, error) {
 // targetQueue runs struct xt_NFQ_info and its later revisions.
 func (w *walk) targetQueue(b info) (verdict, error) { return w.queue(b.u16(0)) }
 
-// targetSet adds the packet to sets of ipset, or deletes it. It may set the mark to that of an
-// element.
+// targetSet adds the packet to sets of ipset, or deletes it. It may set the mark to an
+// element's.
 func (w *walk) targetSet(b info) (verdict, error) {
 	const noSet, mapMark = 65535, 1 << 8 // IPSET_INVALID_ID, IPSET_FLAG_MAP_SKBMARK
 	if b.u16(8) != noSet && b.u32(12)&mapMark != 0 {

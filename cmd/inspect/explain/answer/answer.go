@@ -47,8 +47,8 @@ type Answer struct {
 	ToNode bool `json:"toNode,omitempty"`
 	// Error is why there is no answer about this packet.
 	Error string `json:"error,omitempty"`
-	// Elsewhere is set if the client is not on this node, so that the rules of another
-	// node may apply first.
+	// Elsewhere is set if the client is not on this node: the rules of another node may
+	// apply first.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Service is "namespace/name:port"; empty if no Service has the address and port.
 	Service string `json:"service,omitempty"`
@@ -69,8 +69,8 @@ type Answer struct {
 	Unseen   path.Unexplored `json:"unseen,omitzero"`
 	Affinity *path.Affinity  `json:"affinity,omitempty"`
 	// Connection is the one that the packet belongs to, and Otherwise the outcomes for a
-	// packet that opens one. Connections are those of the same client to the same address
-	// and port from other ports, or all if no port was given.
+	// packet that opens one. Connections are the same client's to the same address
+	// and port, from other ports, or all if no port was given.
 	Connection      *Connection     `json:"connection,omitempty"`
 	Otherwise       []path.Outcome  `json:"otherwise,omitempty"`
 	OtherwiseUnseen path.Unexplored `json:"otherwiseUnseen,omitzero"`
@@ -125,7 +125,7 @@ type Elsewhere struct {
 	Pod  bool   `json:"pod"`
 	Node string `json:"node,omitempty"` // of the client, if an EndpointSlice has it
 	Via  string `json:"via,omitempty"`  // the next hop towards it
-	// Ask are the commands that lead to the answer.
+	// Ask are the commands that have the answer.
 	Ask []string `json:"ask"`
 }
 
@@ -146,7 +146,7 @@ type Connection struct {
 	Reason  string `json:"reason,omitempty"` // of Because, as in EndpointSlices; Gone without one
 	Because string `json:"because,omitempty"`
 	Field   string `json:"field,omitempty"`
-	// Listed reports whether an EndpointSlice still names it, so that it may well answer.
+	// Listed reports whether an EndpointSlice still names it, so it may well answer.
 	Listed bool `json:"listed,omitempty"`
 }
 

@@ -119,7 +119,7 @@ func (h *hinter) find() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Fron
 	return nil, nil, nil
 }
 
-// service finds these, and sets the kind of the address. The tables do not have that of all
+// service finds these, and sets the kind of the address. The tables do not have the kind of all
 // frontends, nor the fields that follow from it.
 func (h *hinter) service() (*nodestatus.Service, *nodestatus.Port, *nodestatus.Frontend) {
 	s, p, f := h.find()
@@ -144,7 +144,7 @@ func (h *hinter) connections(s *nodestatus.Service, port *nodestatus.Port) {
 		case i < 0 && c.Endpoint == h.to.String():
 			c.Because = "it began before this address was programmed, and is not translated"
 		case i < 0:
-			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint any more"
+			c.Reason, c.Because = nodestatus.ReasonGone, "no EndpointSlice names the endpoint now"
 		case port.Endpoints[i].Reason != "":
 			e := &port.Endpoints[i]
 			c.Reason, c.Because, c.Field = e.Reason, e.Reason, nodestatus.FieldOf(s, e)

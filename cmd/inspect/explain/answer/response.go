@@ -74,13 +74,13 @@ func (r Responses) Answers() string {
 	return Always
 }
 
-// Text returns "the rules lead to 2 endpoints; whether they answer was not observed".
+// Text returns "the rules send packets to 2 endpoints; whether they answer was not observed".
 func (r Responses) Text() string {
 	noun := "endpoint"
 	if r.untranslated {
 		noun = "destination"
 	}
-	return "the rules lead to " + nodestatus.Plural(r.All, noun) + r.Observed()
+	return "the rules send packets to " + nodestatus.Plural(r.All, noun) + r.Observed()
 }
 
 // Observed returns what follows there: "; whether they answer was not observed".

@@ -20,7 +20,7 @@ type Step struct {
 	Means string `json:"means,omitempty"`
 	To    string `json:"to,omitempty"` // the address of a translation
 	Text  string `json:"text"`
-	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
+	// Endpoint is set for steps after a pick: the endpoint that they are for. Similar is
 	// the number of other endpoints with similar steps.
 	Endpoint string `json:"for,omitempty"`
 	Similar  int    `json:"alike,omitempty"`
@@ -28,7 +28,7 @@ type Step struct {
 
 // Kinds of steps.
 const (
-	StepLookup        = "lookup" // a map has the packet, and leads to another chain
+	StepLookup        = "lookup" // a map has the packet, and maps it to another chain
 	StepMiss          = "miss"   // a map does not have it
 	StepJump          = "jump"
 	StepPick          = "pick"
@@ -123,7 +123,7 @@ type Outcome struct {
 	Reason     string `json:"reason,omitempty"`
 	Fault      string `json:"fault,omitempty"`
 	NoEndpoint bool   `json:"-"`
-	// Readers add Because, which is both in words, and the field of the Service that leads to it.
+	// Readers add Because, which is both in words, and the field of the Service that causes it.
 	Because string `json:"because,omitempty"`
 	Field   string `json:"field,omitempty"`
 }
