@@ -44,7 +44,6 @@ func refuse(w http.ResponseWriter, code int, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
 }
 
-// compress compresses with little effort.
 func compress(body []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -60,7 +59,6 @@ func compress(body []byte) []byte {
 	return out.Bytes()
 }
 
-// answers are the last answers about what this process knows, for all windows.
 type answers struct {
 	mu   sync.Mutex // held while one is made
 	last map[string]*jsonAnswer

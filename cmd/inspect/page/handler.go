@@ -74,7 +74,7 @@ func Handler(c Config) http.Handler {
 	} {
 		mux.HandleFunc("GET /api/"+name, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, get) })
 	}
-	return securityHeaders(onlyLoopback(readOnly(onlyBelow(c.Path, mux))))
+	return securityHeaders(onlyLoopback(onlyBelow(c.Path, mux)))
 }
 
 // Errors of requests that are refused.
@@ -121,7 +121,6 @@ type server struct {
 // askTimeout limits the wait for nodes.
 const askTimeout = 25 * time.Second
 
-// failure is an error with its HTTP status.
 type failure struct {
 	code int
 	error
@@ -148,7 +147,6 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 	}
 }
 
-// overview returns the state of the cluster, and keeps it up to date.
 func (s *server) overview(*http.Request) (any, error) {
 	s.Cluster.Watch()
 	return s.answers.get("", func() any {
@@ -159,7 +157,6 @@ func (s *server) overview(*http.Request) (any, error) {
 	})
 }
 
-// rows returns some Services on each node.
 func (s *server) rows(r *http.Request) (any, error) {
 	var names [][2]string
 	for _, v := range r.URL.Query()["service"] {
@@ -184,7 +181,6 @@ func (s *server) node(r *http.Request) (any, error) {
 	return s.Cluster.Node(name), nil
 }
 
-// service returns what nodes know about a Service.
 func (s *server) service(r *http.Request) (any, error) {
 	s.Cluster.Watch()
 	q := r.URL.Query()

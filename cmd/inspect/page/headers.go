@@ -34,18 +34,6 @@ func securityHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// readOnly refuses all methods but GET and HEAD.
-func readOnly(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			refuse(w, http.StatusMethodNotAllowed, errors.New("the page is read-only"))
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
 var errLoopback = errors.New("unknown host name: use 127.0.0.1 or localhost")
 
 // onlyLoopback serves requests for hosts that no other site controls: addresses of loopback, which

@@ -46,7 +46,6 @@ type Cluster struct {
 	asking      chan struct{}    // has an item while nodes are asked about a Service
 }
 
-// key identifies a Service.
 type key struct{ namespace, name string }
 
 func (k key) compare(o key) int {
@@ -85,7 +84,6 @@ func (c *Cluster) Run(ctx context.Context) {
 	}
 }
 
-// due returns what to ask now.
 func (c *Cluster) due(now time.Time) (work []func(context.Context)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

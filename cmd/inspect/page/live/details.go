@@ -152,7 +152,6 @@ func (n *node) weight(k key) (w float64) {
 	return w
 }
 
-// fill fills in what a document has about a Service.
 func (d *NodeDetails) fill(k key, doc *nodestatus.Document) {
 	d.Counted, d.countedAt = doc.Counted, doc.CountedAt
 	d.Flows, d.Ports = []Flow{}, []nodestatus.Port{}

@@ -40,7 +40,6 @@ type line struct {
 
 type state struct{ name, severity, problem string }
 
-// answered reports whether the last question was answered.
 func (n *node) answered() bool { return !n.at.IsZero() && n.err == nil && !n.Missing }
 
 // query requests the tally of a node, and after the first one and then rarely for its findings,

@@ -125,7 +125,6 @@ func (c *Cluster) addUp() {
 	}
 }
 
-// add adds a node's numbers.
 func (s *sum) add(l *line, rated bool) {
 	if rated {
 		s.rate += float64(l.rate)

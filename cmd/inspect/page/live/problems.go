@@ -41,7 +41,6 @@ const (
 // worst first.
 func (c *Cluster) problems() []Problem { return merge(c.nodes...) }
 
-// merge returns what is found on some nodes.
 func merge(all ...*node) []Problem {
 	var merger findings.Merger
 	for _, n := range all {
@@ -106,7 +105,6 @@ func (n *node) problem(reason, text string) findings.Finding {
 	}
 }
 
-// problems returns what is found on the node.
 func (n *node) problems() (out []findings.Finding) {
 	switch {
 	case n.Missing:
