@@ -92,7 +92,6 @@ func (b *bundle) write(ctx context.Context, list nodes.List) (nodes.Failures, er
 	return failures, errors.Join(writeErr, b.Close(), context.Cause(ctx))
 }
 
-// copy copies the files of a node's archive into the node's folder.
 func (b *bundle) copy(node string, from io.Reader) (writeErr, readErr error) {
 	packed, err := gzip.NewReader(from)
 	if err != nil {

@@ -89,7 +89,6 @@ func (c completer) contexts(_ *cobra.Command, _ []string, typed string) ([]strin
 	return matching(slices.Sorted(maps.Keys(config.Contexts)), "", typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// matching returns the names that begin as typed, each after a prefix.
 func matching(names []string, prefix, typed string) (out []string) {
 	for _, name := range names {
 		if strings.HasPrefix(name, typed) {

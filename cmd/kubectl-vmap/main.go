@@ -41,7 +41,6 @@ func main() {
 // topInterval is the default interval of top: each query runs a command on every node.
 const topInterval = 2 * time.Second
 
-// run runs a command line, and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

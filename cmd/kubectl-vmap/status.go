@@ -94,7 +94,6 @@ func readVersions(ctx context.Context, config *rest.Config) (objectVersions, err
 	return out, nil
 }
 
-// mustCompare compares resource versions that are comparable.
 func mustCompare(a, b string) int { n, _ := resourceversion.CompareResourceVersion(a, b); return n }
 
 // lag returns how far a node is behind the objects; nil if it does not follow the API server. An

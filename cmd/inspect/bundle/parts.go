@@ -101,7 +101,6 @@ var sysctls = []string{
 	"net/netfilter/nf_conntrack_udp_timeout_stream",
 }
 
-// writeSysctls writes settings in the format of sysctl -a.
 func writeSysctls(_ context.Context, w io.Writer) error {
 	for _, name := range sysctls {
 		value := "(does not exist)"

@@ -87,7 +87,6 @@ func (o Options) parse(flag, text string, known ...reference.Kind) (reference.Re
 	return ref, nil
 }
 
-// check returns an error about values that are not accepted.
 func (o *Options) check() error {
 	return cmp.Or(nodestatus.CheckObserve(o.Observe), nodestatus.CheckNamespace(o.Namespace),
 		nodestatus.CheckNames(append([]string{o.From, o.To, o.Name}, o.Packets...)))
@@ -137,7 +136,6 @@ func (o *Options) resolve(ctx context.Context, ask nodestatus.Source) error {
 	return nil
 }
 
-// find returns the ClusterIP, port and protocol that a reference names.
 func find(r reference.Reference, d *nodestatus.Document, f model.Family) (string, error) {
 	if len(d.Services) == 0 {
 		return "", fmt.Errorf("kube-vmap serves no Service %s/%s: it may not exist, be headless, or be left to another "+

@@ -19,7 +19,6 @@ type collector struct {
 // Service apart. Authors of Services decide how many there are.
 const maxListed = 20
 
-// A draft is a finding that grows with each port.
 type draft struct {
 	Finding
 
@@ -56,10 +55,7 @@ func (c *collector) draft(
 	if len(hit) > 0 {
 		d.pods[p.Family] = pods.String()
 	}
-	d.Families = once(d.Families, p.Family)
-	if len(d.Ports) < maxListed {
-		d.Ports = once(d.Ports, port)
-	}
+	d.Families, d.Ports = union(d.Families, p.Family), union(d.Ports, port)
 	return d
 }
 
@@ -90,13 +86,6 @@ func (d *draft) frontend(p *nodestatus.Port, f *nodestatus.Frontend) *draft {
 		d.Frontends = append(d.Frontends, f.At(p.Protocol))
 	}
 	return d
-}
-
-func once(list []string, value string) []string {
-	if slices.Contains(list, value) {
-		return list
-	}
-	return append(list, value)
 }
 
 func (c *collector) collect() (out []Finding) {

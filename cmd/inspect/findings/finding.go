@@ -118,7 +118,6 @@ func WithTexts(list []Finding) []Finding {
 	return list
 }
 
-// notObserved returns what the findings of a document do not cover.
 func notObserved(d *nodestatus.Document) []string {
 	const notTried = "endpoints that no client tried meanwhile (explain --probe asks)"
 	list := []string{"what firewalls and other programs drop (explain shows it)"}

@@ -63,8 +63,8 @@ func (m *Merger) Add(node string, list []Finding) {
 		if f.IsProblem() {
 			p.Severity = f.Severity
 		}
-		p.Ports, p.Families = union(p.Ports, f.Ports), union(p.Families, f.Families)
-		p.Frontends, p.Endpoints = union(p.Frontends, f.Frontends), union(p.Endpoints, f.Endpoints)
+		p.Ports, p.Families = union(p.Ports, f.Ports...), union(p.Families, f.Families...)
+		p.Frontends, p.Endpoints = union(p.Frontends, f.Frontends...), union(p.Endpoints, f.Endpoints...)
 		if again {
 			continue // of several about the same ports, the first
 		}
@@ -84,7 +84,7 @@ func (m *Merger) Add(node string, list []Finding) {
 		default:
 			v.Since = earlier(v.Since, f.Since)
 		}
-		v.Nodes, v.Endpoints = append(v.Nodes, node), union(v.Endpoints, f.Endpoints)
+		v.Nodes, v.Endpoints = append(v.Nodes, node), union(v.Endpoints, f.Endpoints...)
 	}
 }
 
@@ -196,7 +196,7 @@ func (m *Merged) Each(fn func(*Finding)) {
 	}
 }
 
-func union(list, more []string) []string {
+func union(list []string, more ...string) []string {
 	for _, v := range more {
 		if len(list) < maxListed && !slices.Contains(list, v) {
 			list = append(slices.Clip(list), v)
@@ -245,5 +245,4 @@ func CompareNames(a, b string) int {
 	return cmp.Compare(a[same:], b[same:])
 }
 
-// digits returns the number of digits at the beginning of a text.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }

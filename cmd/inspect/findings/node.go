@@ -29,19 +29,13 @@ func OfNode(d *nodestatus.Document) []Finding {
 	n.positions()
 	n.takeover()
 	n.unresponsive()
-	if w := n.WaitingPorts; w > 0 {
-		n.add(nodestatus.ReasonClientsWait, nodestatus.Args{Hit: w})
-	}
+	n.addIf(n.WaitingPorts > 0, nodestatus.ReasonClientsWait, nodestatus.Args{Hit: n.WaitingPorts})
 	n.events()
 	for _, p := range d.Problems {
-		if p.Reason == nodestatus.ReasonUnread {
-			n.add(nodestatus.ReasonUnread, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
-		}
+		n.addIf(p.Reason == nodestatus.ReasonUnread, p.Reason, nodestatus.Args{Message: cmp.Or(p.Message, p.Text)})
 	}
 	for _, p := range d.Health.Problems {
-		if p.Reason != model.ProblemNodePorts {
-			n.add(p.Reason, nodestatus.Args{Message: p.Text})
-		}
+		n.addIf(p.Reason != model.ProblemNodePorts, p.Reason, nodestatus.Args{Message: p.Text})
 	}
 	slices.SortStableFunc(n.list, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) }) // Problem, Notice
 	return n.list
@@ -61,21 +55,23 @@ func (n *nodeFindings) add(reason string, a nodestatus.Args) *Finding {
 	return &n.list[len(n.list)-1]
 }
 
+func (n *nodeFindings) addIf(is bool, reason string, a nodestatus.Args) {
+	if is {
+		n.add(reason, a)
+	}
+}
+
 func (n *nodeFindings) since(t time.Time) int {
 	return max(int(n.document.Time.Sub(t).Round(time.Second).Seconds()), 0)
 }
 
 func (n *nodeFindings) sync() {
 	s := &n.Sync
-	switch {
-	case !s.FailingSince.IsZero():
-		n.add(nodestatus.ReasonSyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
-	case s.Overdue:
-		n.add(nodestatus.ReasonOverdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
-	}
-	if !s.UnreadSince.IsZero() {
-		n.add(nodestatus.ReasonNotCompared, nodestatus.Args{Seconds: n.since(s.UnreadSince), Message: s.Unread})
-	}
+	failing := !s.FailingSince.IsZero()
+	n.addIf(failing, nodestatus.ReasonSyncFails, nodestatus.Args{Seconds: n.since(s.FailingSince), Message: s.Error})
+	n.addIf(s.Overdue && !failing, nodestatus.ReasonOverdue, nodestatus.Args{Seconds: n.since(s.PendingSince)})
+	n.addIf(!s.UnreadSince.IsZero(), nodestatus.ReasonNotCompared,
+		nodestatus.Args{Seconds: n.since(s.UnreadSince), Message: s.Unread})
 	if !n.document.Ready && s.Error == "" {
 		var unread []string
 		for _, p := range n.Positions {
@@ -85,9 +81,7 @@ func (n *nodeFindings) sync() {
 		}
 		n.add(nodestatus.ReasonNothingYet, nodestatus.Args{Seconds: n.since(n.Started), Names: unread})
 	}
-	if p := n.Refused.Ports; p > 0 {
-		n.add(nodestatus.ReasonPortsRefused, nodestatus.Args{Number: p})
-	}
+	n.addIf(n.Refused.Ports > 0, nodestatus.ReasonPortsRefused, nodestatus.Args{Number: n.Refused.Ports})
 }
 
 func (n *nodeFindings) tables() {
@@ -129,21 +123,13 @@ func (n *nodeFindings) takeover() {
 		nodestatus.TakeoverReturned:   nodestatus.ReasonReturned,
 		nodestatus.TakeoverProbation:  nodestatus.ReasonProbation,
 	}[n.Takeover.State]
-	if found {
-		n.add(reason, nodestatus.Args{Message: n.Takeover.Text})
-	}
+	n.addIf(found, reason, nodestatus.Args{Message: n.Takeover.Text})
 }
 
 func (n *nodeFindings) unresponsive() {
-	p := n.PassiveHealth
-	if p == nil {
-		return
-	}
-	if p.LateSeconds > 0 {
-		n.add(nodestatus.ReasonChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
-	}
-	if p.Endpoints > 0 {
-		n.add(nodestatus.ReasonUnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})
+	if p := n.PassiveHealth; p != nil {
+		n.addIf(p.LateSeconds > 0, nodestatus.ReasonChecksLate, nodestatus.Args{Seconds: p.LateSeconds})
+		n.addIf(p.Endpoints > 0, nodestatus.ReasonUnresponsiveEndpoints, nodestatus.Args{Hit: p.Endpoints})
 	}
 }
 
@@ -151,19 +137,12 @@ func (n *nodeFindings) unresponsive() {
 // the process: their authors must correct them, and they are the same on each node.
 func (n *nodeFindings) events() {
 	isRecent := func(c nodestatus.Count) bool { return c.Count > 0 && n.document.Time.Sub(c.Last) < recently }
-	if off := n.document.FastPathReason(); off != "" {
-		n.add(nodestatus.ReasonFastPathOff, nodestatus.Args{Message: off})
-	}
-	if isRecent(n.Repairs) {
-		n.add(nodestatus.ReasonRepaired, nodestatus.Args{Seconds: n.since(n.Repairs.Last), Number: n.Repairs.Count})
-	}
-	if n.Refused.Objects > 0 {
-		n.add(nodestatus.ReasonUnusableObjects, nodestatus.Args{Number: n.Refused.Objects})
-	}
-	if n.Refused.Conflicts > 0 {
-		n.add(nodestatus.ReasonConflicts, nodestatus.Args{Number: n.Refused.Conflicts})
-	}
-	if isRecent(n.Warnings) {
-		n.add(nodestatus.ReasonLogged, nodestatus.Args{Seconds: n.since(n.Warnings.Last), Message: n.Warnings.Text})
-	}
+	off := n.document.FastPathReason()
+	n.addIf(off != "", nodestatus.ReasonFastPathOff, nodestatus.Args{Message: off})
+	n.addIf(isRecent(n.Repairs), nodestatus.ReasonRepaired,
+		nodestatus.Args{Seconds: n.since(n.Repairs.Last), Number: n.Repairs.Count})
+	n.addIf(n.Refused.Objects > 0, nodestatus.ReasonUnusableObjects, nodestatus.Args{Number: n.Refused.Objects})
+	n.addIf(n.Refused.Conflicts > 0, nodestatus.ReasonConflicts, nodestatus.Args{Number: n.Refused.Conflicts})
+	n.addIf(isRecent(n.Warnings), nodestatus.ReasonLogged,
+		nodestatus.Args{Seconds: n.since(n.Warnings.Last), Message: n.Warnings.Text})
 }

@@ -59,9 +59,7 @@ func (c *collector) frontend(p *nodestatus.Port, f *nodestatus.Frontend, v *port
 	ranges := func(field, kind string, list []string) {
 		d := c.draft(notice, nodestatus.ReasonSourceRanges, field, p).frontend(p, f)
 		d.Kind = kind
-		for _, r := range list[:min(len(list), maxListed)] {
-			d.Names = once(d.Names, r)
-		}
+		d.Names = union(d.Names, list...)
 	}
 	if f.Restricted && !f.AllowsAll() {
 		ranges(nodestatus.FieldSourceRanges, "", f.Sources)
@@ -107,7 +105,6 @@ func (c *collector) choice(p *nodestatus.Port, v *portView) {
 	}
 }
 
-// held collects that connections wait for an endpoint.
 func (c *collector) held(p *nodestatus.Port, f *nodestatus.Frontend) {
 	w := p.Waiting
 	if w == nil {
@@ -275,7 +272,7 @@ func (c *collector) unresponsive(p *nodestatus.Port) {
 			continue
 		}
 		d.Names = append(d.Names, at)
-		d.Endpoints, d.Message = once(d.Endpoints, e.At()), e.Node
+		d.Endpoints, d.Message = union(d.Endpoints, e.At()), e.Node
 		d.Named, d.NamedOf = d.Endpoints, len(d.Endpoints)
 		d.Count, d.Number = d.Count+u.Connections, d.Number+u.Probes
 		if d.Clients = u.Clients; len(d.Names) > 1 {

@@ -39,7 +39,6 @@ func frontends(d *nodestatus.Document) (out []item) {
 	return out
 }
 
-// ofPorts returns the distinct texts of a Service's ports.
 func ofPorts(i *item, text func(*nodestatus.Port) string) string {
 	var list []string
 	for k := range i.s.Ports {

@@ -65,7 +65,6 @@ not answer are named at the end, and make the exit code 1.
 	return cmd
 }
 
-// help returns what the columns and names mean, and the fields.
 func help() string {
 	return `  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
                    that serves several ports counts once.

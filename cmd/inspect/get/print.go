@@ -218,13 +218,12 @@ func (p *printer) cells(namespace string, text func(*column) string) (out []stri
 	if p.AllNamespaces {
 		out = append(out, namespace)
 	}
-	for i := range p.resource.columns {
-		out = append(out, text(&p.resource.columns[i]))
+	columns := p.resource.columns
+	if p.Output == "wide" {
+		columns = slices.Concat(columns, p.resource.wide)
 	}
-	for i := range p.resource.wide {
-		if p.Output == "wide" {
-			out = append(out, text(&p.resource.wide[i]))
-		}
+	for i := range columns {
+		out = append(out, text(&columns[i]))
 	}
 	return out
 }
@@ -250,7 +249,6 @@ func (p *printer) printTable(node string, rows []item) error {
 	return p.columns.Print(lines)
 }
 
-// column returns the column of --sort-by; nil for none.
 func (r *resource) column(title string) (*column, error) {
 	if title == "" {
 		return nil, nil

@@ -304,17 +304,15 @@ type Query struct {
 
 // Values returns the query as URL parameters, for [ParseQuery].
 func (q Query) Values() url.Values {
-	v := url.Values{}
-	set := func(name, value string, is bool) {
-		if is {
+	v, truth := url.Values{}, map[bool]string{true: "true"}
+	for name, value := range map[string]string{
+		"namespace": q.Namespace, "name": q.Name, "brief": truth[q.Brief], "health": truth[q.Health],
+		"observe": only(q.Observe > 0, q.Observe.String()),
+	} {
+		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	set("namespace", q.Namespace, q.Namespace != "")
-	set("name", q.Name, q.Name != "")
-	set("brief", "true", q.Brief)
-	set("health", "true", q.Health)
-	set("observe", q.Observe.String(), q.Observe > 0)
 	return v
 }
 

@@ -118,17 +118,12 @@ func (s *sentence) word(blank string) string {
 		return map[bool]string{true: many, false: one}[s.many]
 	}
 	name, noun, _ := strings.Cut(blank, " ")
+	numbers := map[string]int{"hit": s.Hit, "all": s.All, "count": s.Count, "clients": s.Clients, "number": s.Number}
+	if n, ok := numbers[name]; ok {
+		s.many = n != 1
+		return only(n != 0, cmp.Or(only(noun != "", Plural(n, noun)), strconv.Itoa(n)))
+	}
 	switch name {
-	case "hit":
-		return s.number(s.Hit, noun)
-	case "all":
-		return s.number(s.All, noun)
-	case "count":
-		return s.number(s.Count, noun)
-	case "clients":
-		return s.number(s.Clients, noun)
-	case "number":
-		return s.number(s.Number, noun)
 	case "of":
 		s.many = s.All != 1 && s.Hit != 1
 		return cmp.Or(only(s.All == 1, "the only endpoint"), only(s.All > 0, s.word("part")+" endpoints"))
@@ -187,15 +182,6 @@ func (s *sentence) word(blank string) string {
 		return tableStates[s.Message]
 	}
 	return ""
-}
-
-// number returns a number with its noun, if it has one; empty for 0.
-func (s *sentence) number(n int, noun string) string {
-	s.many = n != 1
-	if noun == "" {
-		return only(n != 0, strconv.Itoa(n))
-	}
-	return only(n != 0, Plural(n, noun))
 }
 
 // only returns a text if it applies.

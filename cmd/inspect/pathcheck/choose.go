@@ -111,7 +111,6 @@ func Choose(n *livenode.Network, targets []Target, health []uint16) (out []Packe
 	return out
 }
 
-// A place is where an endpoint is.
 type place string
 
 const (

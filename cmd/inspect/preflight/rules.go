@@ -45,7 +45,6 @@ func (n *node) proxy(i *Item) error {
 	return nil
 }
 
-// takeover returns what taking over means on this node.
 func (n *node) takeover(found *kubeproxy.Found, state string) string {
 	running := n.otherProxy()
 	switch {

@@ -173,7 +173,6 @@ func (o Options) print(w io.Writer, l *findings.List) error {
 	return output.Write(w, o.Output, l)
 }
 
-// merge prints what nodes have found.
 func (o Options) merge(ctx context.Context, c Cluster, from nodes.List, stdout, stderr io.Writer) error {
 	var all findings.Merger
 	var sum findings.Summary

@@ -102,7 +102,6 @@ var fields = []field{
 	},
 }
 
-// fieldsHelp returns what the fields mean, a line for each.
 func fieldsHelp() string {
 	var b strings.Builder
 	for _, f := range fields {
@@ -199,7 +198,6 @@ func (r *Row) text() string {
 	return text
 }
 
-// ago returns how long ago a time was; empty for the zero time.
 func (r *Row) ago(t time.Time) string {
 	if t.IsZero() {
 		return ""

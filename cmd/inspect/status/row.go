@@ -81,7 +81,6 @@ func NewRow(n nodes.Node, d *nodestatus.Document, err error, lag func(*nodestatu
 	return row
 }
 
-// fail makes it the row of a node that could not be read.
 func (r *Row) fail(n nodes.Node, err error) {
 	var missing *nodes.MissingError
 	var old *nodes.VersionError

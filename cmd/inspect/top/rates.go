@@ -9,7 +9,6 @@ import (
 // key names a Service, or one of its endpoints by its address.
 type key struct{ namespace, name, endpoint string }
 
-// An item is a Service or endpoint on a node.
 type item struct {
 	nodestatus.Traffic
 

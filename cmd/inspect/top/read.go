@@ -21,14 +21,12 @@ type reader struct {
 	failing map[string]failure // by node
 }
 
-// A failure is why a node did not answer, and when.
 type failure struct {
 	pod string // another pod is another process, of which nothing is known
 	err error
 	at  time.Time
 }
 
-// An answer is the state of nodes at one moment.
 type answer struct {
 	documents []*nodestatus.Document
 	failed    []string // a line for each node that did not answer

@@ -134,7 +134,6 @@ func (r *Row) add(d *nodestatus.Document, i *item) {
 	}
 }
 
-// rank returns the order of a severity, the worst is the greatest.
 func rank(severity string) int { return slices.Index(nodestatus.Severities(), severity) }
 
 func addRate(sum **float64, rate float64) {
@@ -234,7 +233,6 @@ func hasRefusals(t *Table) bool { return t.summary.Retried+t.summary.NotRetried 
 func ofEndpoints(t *Table) bool { return t.endpoints }
 func ofServices(t *Table) bool  { return !t.endpoints }
 
-// name returns a column of names, in their order.
 func name(title string, text func(*Row) string) column {
 	compare := func(a, b *Row) int { return cmp.Compare(text(a), text(b)) }
 	return column{title: title, word: strings.ToLower(title), text: text, compare: compare}

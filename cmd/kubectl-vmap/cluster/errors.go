@@ -38,7 +38,6 @@ func apiError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// execError explains why a command did not run, or broke off.
 func execError(n nodes.Node, err error) error {
 	const denied = "denied request" // by a ValidatingAdmissionPolicy
 	op := (*net.OpError)(nil)

@@ -61,7 +61,6 @@ func (b *builder) compare(ctx context.Context) error {
 	return nil
 }
 
-// differences returns what a node knows otherwise.
 func (b *builder) differences(node string, d *nodestatus.Document) (out []Difference) {
 	if d.Source != nodestatus.FromDaemon {
 		return nil

@@ -86,7 +86,6 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 	return b.explain(ctx)
 }
 
-// A builder collects the report of one question.
 type builder struct {
 	*Explainer
 	client      resolve.Client
@@ -255,7 +254,6 @@ func (b *builder) silent(node, why string) {
 	}
 }
 
-// serviceName returns the Service that has the address, "shop/web"; empty if none has.
 func (w *Way) serviceName() string {
 	name, _, _ := strings.Cut(w.Service, ":")
 	return name

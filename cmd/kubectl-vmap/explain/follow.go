@@ -51,7 +51,6 @@ func (b *builder) readSlices(ctx context.Context) (err error) {
 	return err
 }
 
-// addEndpoints adds the endpoints to which the client's node sends a packet.
 func (b *builder) addEndpoints(ctx context.Context, w *Way, p resolve.Packet) error {
 	a := w.Client.Answer
 	if a == nil {
@@ -244,7 +243,6 @@ func (b *builder) title(address string) string {
 	return titleOf(address, b.pod(answer.AddrPort(address).Addr()))
 }
 
-// pod returns the pod that has an address, "shop/web-1"; empty if none has.
 func (b *builder) pod(a netip.Addr) string {
 	if o := b.names[a]; o.Kind == resolve.KindPod {
 		return o.Namespace + "/" + o.Name

@@ -215,7 +215,6 @@ func (w *Way) text() string {
 	return b.String()
 }
 
-// steps prints the rules that the packet meets on each node.
 func (w *Way) steps(b *strings.Builder) {
 	for _, n := range w.answers() {
 		fmt.Fprintf(b, "\nRules on %s for %s -> %s/%s:\n  %s\n", n.Node, w.From, w.To, w.Protocol,

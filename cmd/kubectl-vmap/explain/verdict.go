@@ -11,7 +11,6 @@ import (
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
-// setVerdict sets whether a packet arrives, and the verdict.
 func (b *builder) setVerdict(w *Way) {
 	a := w.Client.Answer
 	switch {

@@ -101,7 +101,6 @@ func servicePorts(s *corev1.Service) (ports []Port) {
 	return ports
 }
 
-// An address is one that clients can use.
 type address struct {
 	addr netip.Addr
 	node bool // of a node, with the node port

@@ -146,7 +146,6 @@ func explainError(kind Kind, namespace, name string, err error) error {
 	return fmt.Errorf("there is no %s %s in namespace %s; kubectl get %[1]ss -A lists them", kind, name, namespace)
 }
 
-// permissionError adds to a refusal of the API server where the permission is.
 func permissionError(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; the ClusterRole of deploy/kubectl permits it", err)

@@ -62,7 +62,6 @@ func Selector(ctx context.Context, api kubernetes.Interface, s *corev1.Service) 
 
 func object(s *corev1.Service) string { return "Service " + s.Namespace + "/" + s.Name }
 
-// labelsOfPods returns the values that pods of the namespace have for the selector's keys.
 func labelsOfPods(ctx context.Context, api kubernetes.Interface, s *corev1.Service) string {
 	pods, err := api.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {

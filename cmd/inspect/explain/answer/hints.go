@@ -13,7 +13,6 @@ import (
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
-// addHints adds what the running process knows about the packet.
 func (a *Answer) addHints(d *nodestatus.Document) {
 	h := hinter{Answer: a, to: AddrPort(a.To), document: d}
 	if !d.Ready {
@@ -176,7 +175,6 @@ func (h *hinter) fastPath() {
 	}
 }
 
-// findings adds what is found about the port and address.
 func (h *hinter) findings(s *nodestatus.Service, port *nodestatus.Port, f *nodestatus.Frontend) {
 	d, one := *h.document, *s
 	here := *port

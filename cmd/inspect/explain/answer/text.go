@@ -43,7 +43,6 @@ func (a *Answer) Text() string {
 	return output.CleanText(b.String())
 }
 
-// head prints whether the packet arrives, and which packet that is.
 func (a *Answer) head(b *strings.Builder) {
 	how := "sent by " + a.here()
 	if a.Interface != "" {
@@ -255,7 +254,6 @@ func byText(by path.RuleRef, because string) string {
 		by.Chain, rule)
 }
 
-// inParentheses returns a field in parentheses, after a space; nothing if it is empty.
 func inParentheses(field string) string {
 	if field == "" {
 		return ""

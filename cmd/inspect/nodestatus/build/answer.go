@@ -8,6 +8,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -130,7 +131,6 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 	return doc
 }
 
-// unread returns the problem that something could not be read from the kernel.
 func unread(doc *nodestatus.Document, text string) nodestatus.Problem {
 	return nodestatus.Problem{Object: "Node " + doc.Node, Reason: nodestatus.ReasonUnread, Text: text}
 }
@@ -202,15 +202,9 @@ func TotalCounts(c Counter) func() (Sample, error) {
 	return cached(func() (all Sample, err error) {
 		for _, f := range model.Families {
 			list, err := c.Connections(f)
-			if err != nil {
-				return Sample{}, err
-			}
-			uncounted, err := c.Uncounted(f)
-			if err != nil {
-				return Sample{}, err
-			}
-			refusals, err := c.Refusals(f)
-			if err != nil {
+			uncounted, uncountedErr := c.Uncounted(f)
+			refusals, refusalsErr := c.Refusals(f)
+			if err := cmp.Or(err, uncountedErr, refusalsErr); err != nil {
 				return Sample{}, err
 			}
 			all.Refusals = append(all.Refusals, refusals...)

@@ -112,7 +112,6 @@ func (b *builder) document() *nodestatus.Document {
 	return b.doc
 }
 
-// portKey identifies a port of a Service in a family.
 type portKey struct {
 	family   model.Family
 	name     string

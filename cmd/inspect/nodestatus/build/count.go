@@ -87,7 +87,6 @@ func AddResponses(d *nodestatus.Document, observed time.Duration, list []Respons
 	}
 }
 
-// connectionIndex finds the frontend and endpoint of a connection.
 type connectionIndex struct {
 	frontends map[model.Match]frontendRef
 	nodeAddrs model.NodeAddrs

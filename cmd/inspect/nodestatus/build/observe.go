@@ -105,7 +105,6 @@ type state struct {
 	aborted    int
 }
 
-// observer adds up what several reads show.
 type observer struct {
 	tracking ResponseTracking
 	counter  Counter

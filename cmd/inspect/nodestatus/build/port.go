@@ -13,7 +13,6 @@ import (
 	"kube-vmap/nft"
 )
 
-// portBuilder builds the part of one port of a Service.
 type portBuilder struct {
 	*builder
 	*serviceBuilder

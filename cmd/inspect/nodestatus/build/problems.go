@@ -130,7 +130,6 @@ func (b *builder) addOf(p sync.Problem) {
 	}
 }
 
-// addProblem adds a problem of a Service, if the query asks for the Service.
 func (b *builder) addProblem(name model.ServiceName, p nodestatus.Problem) {
 	if b.query.Matches(name) {
 		f := b.service(name)

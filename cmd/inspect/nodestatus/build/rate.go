@@ -20,7 +20,6 @@ type meter struct {
 	rate *float64
 }
 
-// perSecond returns the rate; nil if it is not known.
 func (m *meter) perSecond(ctx context.Context) *float64 {
 	if m.read == nil {
 		return nil
