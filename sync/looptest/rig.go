@@ -10,13 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
 	"kube-vmap/sync/follow/listen/listentest"
+	"kube-vmap/sync/follow/slowstart"
 )
 
-// rig is a loop with its kernel and source, in a bubble of synctest. The kernel outlives
+// rig is a loop with its kernel and source, and slow starts, in a bubble of synctest. The kernel outlives
 // loops.
 type rig struct {
 	*objects
@@ -47,11 +49,15 @@ func (r *rig) start() {
 	r.source = make(source)
 	c := r.config
 	c.DriftReader = r.meter
+	overlays := make(chan []model.Overlay)
+	starts := slowstart.New(overlays, nil)
+	c.Overlays, c.Followers = overlays, []sync.Follower{starts}
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
 		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: dropTimes})))
 	r.done = make(chan error, 1)
 	r.sent = false
 	go func(l *sync.Loop, done chan<- error) { done <- l.Run(ctx) }(r.loop, r.done)
+	go func() { _ = starts.Run(ctx) }() // never fails
 	synctest.Wait()
 }
 

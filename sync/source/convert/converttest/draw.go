@@ -160,6 +160,9 @@ func (d *Draw) Service() *corev1.Service {
 		selector := d.text("role=edge", "!role", "role notin (edge)", "role in", "")
 		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/nodes", selector)
 	}
+	if d.Odd(3) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "kube-vmap.io/slow-start", One(d, "10s", "30s", "soon"))
+	}
 	return s
 }
 
