@@ -31,7 +31,8 @@
 // them, from the first on, are on this node, and "hairpin=10.244.1.2,10.244.1.3" for those
 // that may reach themselves. "10.244.1.2:53 x256" is that endpoint and one at each of the
 // next 255 addresses, and "10.244.1.2:53*3" has three slots. The policy is Cluster or
-// "policy=local"; "sources=" lists the sources that may use the frontend.
+// "policy=local"; "sources=" lists the sources that may use the frontend, "denied=" those of them that
+// may not.
 //
 // The golden of a change has the frontends in sections before and after, and the batch
 // between them as nft commands in batch.nft. If the lines of pods differ, kube-vmap is

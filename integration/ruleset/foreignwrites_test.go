@@ -32,7 +32,28 @@ var foreignWrites = map[string]string{
 	"lets those in that were let in":    "flush set T allowed-sources-L",
 	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
 		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
-	"forgets all clients, and the map": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity",
+	"denies a source":                   "add element T denied-sources-L { B . A . tcp . 9 }",
+	"denies nobody":                     "flush set T denied-sources-L",
+	"restricts a node port":             "add element T restricted-node-ports { tcp . 9 }",
+	"lets everybody use node ports":     "flush set T restricted-node-ports",
+	"accepts all sources":               "insert rule T source-check accept",
+	"accepts all sources of node ports": "insert rule T source-check-node-ports accept",
+	"checks no sources":                 "flush chain T filter-prerouting; delete chain T filter-output-early",
+	"gives denials other keys": "flush chain T source-check; flush chain T source-check-node-ports; delete set T denied-sources-L;" +
+		"add set T denied-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
+	"lets external addresses loop":        "flush set T external-ips",
+	"drops an address as a loop":          "add element T external-ips { A }",
+	"answers all pings":                   "flush set T no-ping-ips",
+	"answers no pings":                    "add element T no-ping-ips { C }",
+	"lets invalid packets pass":           "flush set T endpoint-ips",
+	"drops invalid packets":               "add element T endpoint-ips { A }",
+	"retries nothing":                     "flush set T refusals; flush set T retried",
+	"retries others":                      "add element T refusals { A . tcp . 9 }; add element T retried { A . tcp . 9 }",
+	"forgets retries, and their set":      "flush chain T retry; delete set T retrying",
+	"counts everything":                   "flush chain T count; delete set T uncounted",
+	"leads an address to local endpoints": "add element T local-services { A . tcp . 9 : goto lb-3 }",
+	"leads a node port to local ones":     "add element T local-node-ports { tcp . 9 : goto lb-3 }",
+	"forgets all clients, and the map":    "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity",
 	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : classid; size 10; flags dynamic,timeout; }",
 	"forgets all connections, and their set": "flush chain T count; delete set T connections",
@@ -131,14 +152,17 @@ func commands(foreignWrite string, f model.Family) string {
 
 // besides are Services of every other kind, beside those of the golden walk.
 const besides = `
+drop-invalid
+pings-to 192.0.2.1 2001:db8:2::1
 node-addresses 192.0.2.1 2001:db8:2::1
 clusterip 10.96.0.13:80/tcp+udp      shop/cart offpod local=1 hairpin=10.244.1.7 -> 10.244.1.7:80
-nodeport 30080/tcp+udp shop/cart policy=local
+nodeport 30080/tcp+udp shop/cart policy=local sources=172.16.0.0/12 denied=172.16.0.7/32
 loadbalancerip 203.0.113.7:80/tcp+udp      shop/cart sources=172.16.0.0/12,192.0.2.100/32
 externalip 198.51.100.9:80/tcp+udp      shop/cart policy=local
 clusterip 10.96.0.14:80/tcp      shop/bank offpod affinity=3h -> 10.244.1.9:8080
 clusterip 10.96.0.15:80/sctp      shop/none offpod rr
 nodeport 30081/sctp shop/none
+clusterip 10.96.0.16:80/tcp shop/again offpod retry -> 10.244.1.10:80 10.244.1.11:80
 `
 
 func everything(t *testing.T) *world {

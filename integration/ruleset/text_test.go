@@ -176,6 +176,8 @@ func parseTreatment(f *model.Frontend, words []string) (pool model.Pool) {
 		case name == "sources":
 			f.Restricted = true
 			f.Sources = parseList(value, func(text string) netip.Prefix { return prefixIn(family, text) })
+		case name == "denied":
+			f.Denied = parseList(value, func(text string) netip.Prefix { return prefixIn(family, text) })
 		case name == "hairpin":
 			pool.Hairpin = parseList(value, func(text string) netip.Addr { return addressIn(family, text) })
 		case name == "affinity":
