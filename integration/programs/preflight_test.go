@@ -114,6 +114,15 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 			if !strings.HasPrefix(i.Detail, tc.detail) || tc.detail == "" && i.Detail != "" || i.Verdict != tc.verdict {
 				t.Errorf("%+v, want %s, %s", i, tc.verdict, tc.detail)
 			}
+			defer model.SetProxyName("")
+			model.SetProxyName("edge") // takes over nothing
+			want := ""
+			if len(tc.processes) > 0 {
+				want = "runs (process 3) next to kube-vmap, which does not touch its rules"
+			}
+			if i := item(t, check(t, h, tc.processes...), tc.item); i.Verdict != programs.Fine || i.Detail != want {
+				t.Errorf("with a name: %+v, want %q", i, want)
+			}
 		})
 	}
 }

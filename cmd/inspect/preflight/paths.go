@@ -51,9 +51,12 @@ func pathItem(name, need, see string, results []pathcheck.Result, health bool) I
 // simulatePaths simulates packets to addresses that no Service has, each of which is translated to a
 // host that the node knows.
 func simulatePaths(ctx context.Context) ([]pathcheck.Result, error) {
-	found, err := kubeproxy.Find(0)
-	if err != nil {
-		return nil, err
+	found := &kubeproxy.Found{}
+	if model.ProxyName() == "" { // otherwise kube-proxy's rules stay
+		var err error
+		if found, err = kubeproxy.Find(0); err != nil {
+			return nil, err
+		}
 	}
 	var targets []pathcheck.Target
 	view := func(p simulate.Packet, kernel simulate.Rules) simulate.Rules {

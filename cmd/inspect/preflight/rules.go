@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/programs"
+	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/foreign/kubeproxy"
 )
@@ -37,7 +39,7 @@ func (n *node) proxy(i *Item) error {
 	switch {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		*i = i.needs("kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup")
-	case slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
+	case model.ProxyName() == "" && slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
 		i.Verdict, i.Detail = programs.Conflict, programs.Get(programs.KubeProxyLegacy).Advice
 	default:
 		i.Verdict, i.Detail = programs.Fine, n.takeover(found, state)
@@ -48,8 +50,10 @@ func (n *node) proxy(i *Item) error {
 func (n *node) takeover(found *kubeproxy.Found, state string) string {
 	running := n.otherProxy()
 	switch {
-	case running != "" && n.hasOurTables():
+	case running != "" && (n.hasOurTables() || model.ProxyName() != ""):
 		return "runs (" + running + ") next to kube-vmap, which does not touch its rules"
+	case model.ProxyName() != "":
+		return "" // it takes over nothing
 	case running != "":
 		return "runs (" + running + "): kube-vmap waits until it ends; it can go back to it during the probation"
 	case len(found.Suspended()) > 0 || strings.HasPrefix(state, "probation"):
@@ -73,7 +77,7 @@ func (n *node) isRunning() bool {
 }
 
 func (n *node) hasOurTables() bool {
-	return slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return t.IsOurs() })
+	return slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return !t.Legacy && t.Name == nft.TableName() })
 }
 
 // otherProxy returns why another proxy seems to run; empty if none does.
