@@ -195,6 +195,8 @@ func (s *services) check(ctx context.Context, name model.ServiceName) error {
 	case err != nil:
 		s.log.Warn("Service not readable", "service", name.String(), "err", err)
 		err, period = nil, unknownPeriod
+	case !model.Serves(service.Labels):
+		err = fmt.Errorf("another proxy serves Service %s, and reports no demand", name)
 	case !convert.ScalesToZero(service.Annotations):
 		err = fmt.Errorf("no annotation %[2]s of Service %[1]s", name, convert.AnnotationScaleToZero)
 	}

@@ -292,8 +292,13 @@ func (s *scalerScene) loseScaler(node *clustertest.Proxy) {
 func (s *scalerScene) checkTriggers() {
 	_, err := s.ns.CreateService(clustertest.Context(s.t), objects.Service("awake", objects.Port(model.TCP, port, targetPort)))
 	clustertest.Must(s.t, err)
+	others := objects.Service("others", objects.Port(model.TCP, port, targetPort))
+	others.Labels = map[string]string{model.LabelServiceProxyName: "edge"}
+	_, err = s.ns.CreateService(clustertest.Context(s.t), others)
+	clustertest.Must(s.t, err)
 	for service, want := range map[string]string{
-		"awake": "no annotation kube-vmap.io/scale-to-zero of Service " + s.ns.Name + "/awake", "none": "no Service " + s.ns.Name + "/none",
+		"others": "another proxy serves Service " + s.ns.Name + "/others",
+		"awake":  "no annotation kube-vmap.io/scale-to-zero of Service " + s.ns.Name + "/awake", "none": "no Service " + s.ns.Name + "/none",
 	} {
 		if got := s.get(service); !strings.Contains(got, "FailedPrecondition") || !strings.Contains(got, want) {
 			s.t.Errorf("%s: %s, want %s", service, got, want)
