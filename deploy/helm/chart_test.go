@@ -137,6 +137,32 @@ monitoring: {serviceMonitor: {enabled: true}}`)
 	}
 }
 
+// TestSecondProxy compares the objects of a proxy with a name with the node's own.
+func TestSecondProxy(t *testing.T) {
+	const all = "apiServer: " + server + "\npreflight: {enabled: true}\nviewers: {enabled: true}\nreadiness: {enabled: true}\n"
+	const values = all + "serviceProxyName: edge\nconfig: {healthzBindAddress: 0.0.0.0:20256, metricsBindAddress: 127.0.0.1:20249}"
+	text := render(t, values)
+	own, named := objects(t, render(t, all)), objects(t, text)
+	for name := range named {
+		if own[name] != nil || !strings.Contains(name, "edge") || len(named) != len(own) {
+			t.Errorf("%s is also the node's own, or the one has %d objects, the other %d", name, len(own), len(named))
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		_, label, isLabel := strings.Cut(line, "app.kubernetes.io/name: ")
+		if isLabel && !strings.HasSuffix(label, ".edge") || strings.Contains(line, "kube-vmap.io/proxy:") || strings.Contains(line, "k8s-app") {
+			t.Errorf("the label of the node's own proxy: %s", line)
+		}
+	}
+	containers, flags := strings.Count(text, "image: localhost/kube-vmap:"), strings.Count(text, "- --service-proxy-name=edge\n")
+	if containers != flags || !strings.Contains(text, "containerPort: 20256\n") || !strings.Contains(text, "key: kube-vmap.io/proxy.edge\n") {
+		t.Errorf("%d containers have %d flags, or the port or node label of the node's own:\n%s", containers, flags, text)
+	}
+	if is := notes(t, values); strings.Contains(is, "patch") || !strings.Contains(is, "kube-vmap.io/proxy.edge=disabled") {
+		t.Errorf("the notes are\n%s", is)
+	}
+}
+
 func TestNotesPatchKubeProxyAsKustomizeSays(t *testing.T) {
 	for _, nodes := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
 		_, patch, _ := strings.Cut(notes(t, "apiServer: "+server+"\nnodes: "+nodes), "--patch '")

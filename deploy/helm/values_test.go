@@ -26,6 +26,8 @@ func TestWrongValuesAreRejected(t *testing.T) {
 		"probation: 10":                                                        "at '/probation': got number, want string",
 		"probation: soon":                                                      "at '/probation': 'soon' does not match pattern",
 		"kubeProxyMarker: sometimes":                                           "at '/kubeProxyMarker': value must be one of '', 'auto', 'always', 'never'",
+		"apiServer: " + server + "\nserviceProxyName: edge":                    "set config.healthzBindAddress and config.metricsBindAddress to ports of its own",
+		"serviceProxyName: Edge":                                               "at '/serviceProxyName': 'Edge' does not match pattern",
 		"extraArgs: --v=2":                                                     "at '/extraArgs': got string, want array",
 		"extraArgs: [strict-source-ranges]":                                    "at '/extraArgs/0'",
 		"image: {name: kube-vmap}":                                             "at '/image': additional properties 'name' not allowed",

@@ -8,7 +8,7 @@ change, and the labels of the release, so both installations have the same objec
 {{- if eq (index . 1) "kube-vmap-scaler" -}}
 kube-vmap-scaler
 {{- else -}}
-{{- regexReplaceAllLiteral "^kube-vmap\\b" (index . 1) ((index . 0).Values.nameOverride | default "kube-vmap") -}}
+{{- regexReplaceAllLiteral "^kube-vmap\\b" (index . 1) ((index . 0).Values.nameOverride | default (printf "kube-vmap-%s" (index . 0).Values.serviceProxyName | trimSuffix "-")) -}}
 {{- end -}}
 {{- end -}}
 
@@ -41,7 +41,16 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- if has $object.kind (list "DaemonSet" "Deployment") -}}
 {{- $_ := include "kube-vmap.pod" (list $root $object.spec.template) -}}
 {{- end -}}
-{{ toYaml $object }}
+{{ include "kube-vmap.named" (list $root (toYaml $object)) }}
+{{- end -}}
+
+{{/* Text with labels of the second proxy, if it is one, as (list $ text). */}}
+{{- define "kube-vmap.named" -}}
+{{- $text := index . 1 -}}
+{{- with (index . 0).Values.serviceProxyName -}}
+{{- $text = regexReplaceAll "(kubernetes.io/name: kube-vmap[-a-z]*|kube-vmap.io/proxy)" $text (printf "${1}.%s" .) -}}
+{{- end -}}
+{{ $text }}
 {{- end -}}
 
 {{/* Sets what all pods have in common, as (list $ template). */}}
@@ -57,10 +66,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- range $values.image.pullSecrets -}}
 {{- $_ := set $pod "imagePullSecrets" (append ($pod.imagePullSecrets | default list) (dict "name" .)) -}}
 {{- end -}}
-{{- range concat ($pod.initContainers | default list) $pod.containers -}}
+{{- range $container := concat ($pod.initContainers | default list) $pod.containers -}}
 {{- if hasPrefix "localhost/kube-vmap:" .image -}}
 {{- $_ := set . "image" (include "kube-vmap.image" (list $root $values.image)) -}}
 {{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
+{{- with $values.serviceProxyName }}{{ $_ := set $container "args" (append $container.args (printf "--service-proxy-name=%s" .)) }}{{ end -}}
 {{- if $values.extraEnv }}{{ $_ := set . "env" (concat (.env | default list) $values.extraEnv) }}{{ end -}}
 {{- else if hasPrefix "localhost/kube-vmap-scaler:" .image -}}
 {{- $_ := set . "image" (include "kube-vmap.image" (list $root $values.scaler.image)) -}}
@@ -123,6 +133,9 @@ alternatives, so each of them gets the expression by which nodes are chosen.
 {{/* The ConfigMap's files. Without changes, config.conf keeps its comments. */}}
 {{- define "kube-vmap.config" -}}
 {{- $server := required "apiServer is not set: kube-vmap cannot reach the API server through the Service \"kubernetes\", which it programs itself. Set an address that nodes reach without a Service proxy: --set apiServer=https://10.0.0.1:6443 (docs/install has it for each distribution)" .Values.apiServer -}}
+{{- if .Values.serviceProxyName -}}
+{{- $_ := required "serviceProxyName: set config.healthzBindAddress and config.metricsBindAddress to ports of its own, such as 0.0.0.0:20256 and 127.0.0.1:20249" (and .Values.config.healthzBindAddress .Values.config.metricsBindAddress) -}}
+{{- end -}}
 {{- $config := .Files.Get "files/site/config.conf" -}}
 {{- if .Values.config -}}
 {{- $config = mergeOverwrite (fromYaml $config) .Values.config | toYaml -}}
