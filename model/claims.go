@@ -42,10 +42,6 @@ type claim struct {
 	frontend *Frontend
 }
 
-func newClaims() claims {
-	return claims{byMatch: map[Match][]claim{}, winners: map[Match]*Frontend{}, loserCounts: map[Match]int{}}
-}
-
 // compare orders the claims of one match, the winner first. An address that the cluster
 // assigned wins over one that a Service's author wrote. Otherwise an older Service
 // could list unassigned addresses as external IPs and receive the traffic of the

@@ -99,17 +99,11 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	e.applyOverlays(&m.options)
 	e.cache.dropUnused()
 	m.countNoLocal(e, +1)
-	m.updateHealth(view)
+	if next := view.healthCheck(); next.Port != e.health.Port || next.Port != 0 && next != e.health {
+		e.health, m.health[e.name] = next, next
+	}
 	if e.service == nil && len(e.slices) == 0 {
 		delete(m.services, e.name)
-	}
-}
-
-func (m *ServiceMap) updateHealth(v *endpointView) {
-	next := v.healthCheck()
-	if before := v.health; next.Port != before.Port || next.Port != 0 && next != before {
-		v.health = next
-		m.health[v.name] = next
 	}
 }
 

@@ -72,7 +72,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		node:            n,
 		services:        map[ServiceName]*serviceEntry{},
 		slices:          map[EndpointSliceName]ServiceName{},
-		claims:          newClaims(),
+		claims:          claims{byMatch: map[Match][]claim{}, winners: map[Match]*Frontend{}, loserCounts: map[Match]int{}},
 		health:          map[ServiceName]HealthCheck{},
 		usage:           budgetUsage{byNamespace: map[string]int{}},
 		minCachedSlices: minCachedSlices,
