@@ -51,7 +51,7 @@ func (k *Kernel) ReadOnce() (tables nft.Tables, consistent bool, err error) {
 		return tables, true, err
 	}
 	k.readHash.Reset()
-	tables, readErr := k.readTables()
+	tables, readErr := k.eachTable(k.readTable) // not consistent with each other
 	after, err := k.Generation()
 	if err != nil {
 		return tables, true, err
@@ -90,10 +90,6 @@ func (k *Kernel) ReadHeaders() (nft.Tables, error) {
 	t, err := k.eachTable(func(*nft.Tables, model.Family) error { return nil })
 	return t.MarkForeign(k.port), err
 }
-
-// readTables reads the tables of both families. The dumps are not consistent with each
-// other.
-func (k *Kernel) readTables() (nft.Tables, error) { return k.eachTable(k.readTable) }
 
 // eachTable reads the header of each table that exists, and then its content.
 func (k *Kernel) eachTable(content func(*nft.Tables, model.Family) error) (t nft.Tables, err error) {

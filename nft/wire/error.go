@@ -49,7 +49,10 @@ func (e *Error) Error() string {
 // command is the refused command, with no more than the refused element.
 func (e *Error) command() string {
 	if id, adds := nft.AddsTo(e.Op); adds {
-		return e.adding(id)
+		if e.Element != nil {
+			return nft.AddElements{Set: id, Elements: []nft.Element{*e.Element}}.String()
+		}
+		return "add elements " + setText(id)
 	}
 	switch op := e.Op.(type) {
 	case nil:
@@ -66,13 +69,6 @@ func (e *Error) command() string {
 	default:
 		return op.String()
 	}
-}
-
-func (e *Error) adding(id nft.SetID) string {
-	if e.Element != nil {
-		return nft.AddElements{Set: id, Elements: []nft.Element{*e.Element}}.String()
-	}
-	return "add elements " + setText(id)
 }
 
 func setText(id nft.SetID) string {
