@@ -77,7 +77,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		desired:      desired,
 		quarantine:   newQuarantine(),
 		drift:        newDrift(c, kernel),
-		processor:    newProcessorShares(c.CPUTime),
+		processor:    &processorShares{cpuTime: c.CPUTime, paidOff: map[string]time.Time{}, timer: stoppedTimer()},
 		backoff:      newBackoff(c.SyncPeriod),
 		backoffTimer: stoppedTimer(),
 		pauseTimer:   stoppedTimer(),
@@ -213,7 +213,10 @@ func (l *Loop) sync() bool {
 	l.backoff = newBackoff(l.config.SyncPeriod)
 	l.fullSets = nil
 	l.signal(signalSynced)
-	l.announceReady()
+	if !l.isReady() {
+		close(l.ready)
+		l.log.Info("ready", "services", l.desired.services.Len(), "refused", len(l.quarantine.ports))
+	}
 	for _, port := range l.quarantine.release() {
 		l.log.Info("released Service port", "service", port)
 	}
@@ -225,14 +228,6 @@ func (l *Loop) sync() bool {
 		l.retryAfter(0)
 	}
 	return true
-}
-
-// announceReady closes l.ready after the first sync.
-func (l *Loop) announceReady() {
-	if !l.isReady() {
-		close(l.ready)
-		l.log.Info("ready", "services", l.desired.services.Len(), "refused", len(l.quarantine.ports))
-	}
 }
 
 // forgetRules makes the next sync read the kernel. Snapshots show the last known state

@@ -33,10 +33,6 @@ type processorShares struct {
 	timer   *time.Timer // fires when a namespace is no longer postponed
 }
 
-func newProcessorShares(cpuTime func() time.Duration) *processorShares {
-	return &processorShares{cpuTime: cpuTime, paidOff: map[string]time.Time{}, timer: stoppedTimer()}
-}
-
 func (p *processorShares) waits(namespace string) bool {
 	return time.Until(p.paidOff[namespace]) > restAllowance
 }

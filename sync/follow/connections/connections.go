@@ -258,6 +258,10 @@ func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	if err == nil && len(list) > shareFrom {
 		list, err = c.evict(f, list)
 	}
-	c.readUncounted(f)
+	if uncounted, err := c.Kernel.Uncounted(f); err != nil {
+		c.Log.Debug("set of uncounted frontends not readable", "family", f.String(), "err", err)
+	} else {
+		c.dropped[f].frontends = len(uncounted)
+	}
 	return list, err
 }

@@ -46,15 +46,6 @@ func (c *Connections) poll() {
 	}
 }
 
-func (c *Connections) readUncounted(f model.Family) {
-	list, err := c.Kernel.Uncounted(f)
-	if err != nil {
-		c.Log.Debug("set of uncounted frontends not readable", "family", f.String(), "err", err)
-		return
-	}
-	c.dropped[f].frontends = len(list)
-}
-
 // evict takes the largest frontends of the namespaces that have more than their fair share
 // of the set out of the count, and returns the rest of the listing. Destinations without a
 // Service count as one namespace.

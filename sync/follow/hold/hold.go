@@ -105,7 +105,11 @@ type Hold struct {
 // New returns a Hold; it does nothing before Run.
 func New(c Config) *Hold {
 	return &Hold{
-		Config: c, Queue: follow.NewQueue(), outages: newOutages(), demand: newDemand(c.Background),
+		Config: c, Queue: follow.NewQueue(), demand: newDemand(c.Background),
+		outages: outages{
+			frontends: map[model.Match]*pool{}, pools: map[model.Match]*pool{},
+			waiting: map[*pool]struct{}{}, ended: map[*pool]time.Time{},
+		},
 		notices: sync.NewNotices(c.Recorder, c.Log), pace: c.Background.Throttle(period),
 		clientsPace: c.Background.Throttle(period), sharesPace: c.Background.Throttle(period),
 		requests: make(chan func()), ended: make(chan struct{}),

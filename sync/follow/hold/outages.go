@@ -49,13 +49,6 @@ func (p *pool) name() model.ServiceName {
 	return model.ServiceName{Namespace: p.service.Namespace, Name: p.service.Name}
 }
 
-func newOutages() outages {
-	return outages{
-		frontends: map[model.Match]*pool{}, pools: map[model.Match]*pool{},
-		waiting: map[*pool]struct{}{}, ended: map[*pool]time.Time{},
-	}
-}
-
 // apply follows a commit.
 func (o *outages) apply(c sync.Committed, now time.Time) {
 	follow.Update(o.frontends, c, func(f *model.Frontend, before *pool, _ bool) (*pool, bool) {

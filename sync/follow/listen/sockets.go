@@ -165,7 +165,10 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 		case <-s.wake:
 			s.applyWanted(ctx, start)
 		case e := <-s.ended:
-			s.handleEnd(e)
+			if s.open[e.Socket] == e.listener { // or else Change has closed it
+				s.close(e.Socket)
+				s.scheduleRetry(e.Socket, e.err)
+			}
 		case <-s.nextRetry():
 			s.retry(ctx, start)
 		}
@@ -225,14 +228,6 @@ func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socke
 	s.open[socket] = l
 	s.count(socket, 1, 0)
 	start(socket, l)
-}
-
-func (s *Sockets) handleEnd(e servedSocket) {
-	if s.open[e.Socket] != e.listener {
-		return // it was closed by Change
-	}
-	s.close(e.Socket)
-	s.scheduleRetry(e.Socket, e.err)
 }
 
 // close removes a socket. If it was open, the port is free on return.

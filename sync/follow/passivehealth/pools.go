@@ -50,10 +50,6 @@ type reply struct {
 	at time.Time
 }
 
-func newPools() pools {
-	return pools{all: map[model.Match]*pool{}, keys: map[model.Match]model.Match{}, kinds: map[kind]int{}}
-}
-
 // apply follows a commit and returns the pools that are new or changed, and those that were
 // replaced or removed.
 func (p *pools) apply(c sync.Committed) (changed, replaced []*pool) {

@@ -162,7 +162,8 @@ func New(c Config) *Tracker {
 	t := &Tracker{
 		Config: c, Queue: follow.NewQueue(), cpuTime: throttle.ThreadCPUTime,
 		notices: sync.NewNotices(c.Recorder, c.Log), quiet: sync.NewNotices(nil, c.Log),
-		pools: newPools(), checks: newChecks(), lanes: map[kind]*lane{},
+		pools:  pools{all: map[model.Match]*pool{}, keys: map[model.Match]model.Match{}, kinds: map[kind]int{}},
+		checks: newChecks(), lanes: map[kind]*lane{},
 		budget:        rate.NewLimiter(probesPerSecond, probeBurst),
 		routineBudget: rate.NewLimiter(routinesPerSecond, routineBurst),
 		results:       make(chan probeResult), requests: make(chan func()), ended: make(chan struct{}),

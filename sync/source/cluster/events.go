@@ -33,10 +33,6 @@ type serviceCIDRs struct {
 	sent   []netip.Prefix
 }
 
-func newServiceCIDRs() *serviceCIDRs {
-	return &serviceCIDRs{byName: map[objectName][]netip.Prefix{}}
-}
-
 func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 	if value == nil {
 		delete(c.byName, n)

@@ -39,7 +39,8 @@ func (s *Source) newWatcher(ctx context.Context) (w *watcher, err error) {
 	}
 	w.services = newStore("Service", serviceConverter(), serviceEvent, w.queue)
 	w.slices = newStore("EndpointSlice", sliceConverter(), sliceEvent, w.queue)
-	w.cidrs = newStore("ServiceCIDR", serviceCIDRConverter(), newServiceCIDRs().event, w.queue)
+	cidrs := &serviceCIDRs{byName: map[objectName][]netip.Prefix{}}
+	w.cidrs = newStore("ServiceCIDR", serviceCIDRConverter(), cidrs.event, w.queue)
 	w.nodes = newStore("Node", nodeConverter(s.config.NodeName), w.node.event, w.queue)
 	w.services.ownSubjects, w.slices.ownSubjects = true, true
 	w.nodes.onChange = w.node.closeWaiters
