@@ -20,7 +20,11 @@ func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) (
 		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged,
 		Object: &p.config.Proxy, Flags: p.flags,
 		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
-		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,
+		Profiling: p.config.Proxy.EnableProfiling,
+		SetVerbosity: func(v int) {
+			p.level.Set(logLevel(v))
+			cluster.SetKlogVerbosity(v)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -35,11 +39,6 @@ func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) (
 		}),
 		p.statusServer(loop, answer, m.Gatherer()),
 	}, nil
-}
-
-func (p *proxy) setVerbosity(v int) {
-	p.level.Set(logLevel(v))
-	cluster.SetKlogVerbosity(v)
 }
 
 // failureEventTimeout is how long the event about the error that ends the process may take.
