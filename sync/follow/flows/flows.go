@@ -39,6 +39,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
 	"kube-vmap/sync/follow"
 	"kube-vmap/sync/throttle"
 )
