@@ -15,7 +15,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/node"
-	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/dump"
 	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/kernel"
@@ -69,7 +68,7 @@ func parts(socket, version string) []part {
 			if silent != nil {
 				socket = "" // read the kernel directly
 			}
-			return diff.RenderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
+			return diff.RenderKernel(ctx, socket, w)
 		}},
 		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return dump.WriteOthers(w) }},
 		{Name: "sysctl.txt", Write: writeSysctls},

@@ -20,31 +20,20 @@ import (
 
 // NewRenderCommand returns kube-vmap render.
 func NewRenderCommand() *cobra.Command {
-	flags, fromKernel := config.NewFlags(), false
+	flags := config.NewFlags()
 	cmd := &cobra.Command{
-		Use:   "render [--manifests DIR | --kernel] [FLAGS]",
+		Use:   "render [--manifests DIR] [FLAGS]",
 		Short: "Print a rule set as nft text",
 		Long: `Print the rule set that the running kube-vmap wants, as text for "nft -f"; or, with
 --manifests, the one for a folder of manifests and the proxy's flags. Objects
 that cannot be programmed are skipped and printed on stderr; the exit code is then 1.
-Flags that do not shape the rule set have no effect.
-
-With --kernel, print what the kernel holds. Rules are recognised by comparing them with
-the rules of the running kube-vmap or, without one, with the rules for the flags.`,
+Flags that do not shape the rule set have no effect.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := ReadOnlyConfig(flags)
 			switch {
 			case err != nil:
 				return err
-			case fromKernel && c.Manifests != "":
-				return errors.New("--kernel: not together with --manifests")
-			case fromKernel:
-				loop, err := c.Loop()
-				if err != nil {
-					return err
-				}
-				return RenderKernel(cmd.Context(), c.StatusSocket, loop.Rules, cmd.OutOrStdout())
 			case c.Manifests != "":
 				return renderManifests(c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
@@ -52,7 +41,6 @@ the rules of the running kube-vmap or, without one, with the rules for the flags
 		},
 	}
 	flags.AddToCommand(cmd)
-	cmd.Flags().BoolVar(&fromKernel, "kernel", false, "print what the kernel holds")
 	return cmd
 }
 
@@ -72,11 +60,11 @@ func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 }
 
 // RenderKernel prints what the kernel holds. The running process knows its own rules;
-// without one, or if it does not respond, rules is what they are recognised by.
-func RenderKernel(ctx context.Context, socket string, rules nft.Config, w io.Writer) error {
+// without one, or if it does not respond, they are recognised by those of the defaults.
+func RenderKernel(ctx context.Context, socket string, w io.Writer) error {
 	err := client.Copy(ctx, socket, client.PathKernel, w)
 	if errors.Is(err, client.ErrNotRunning) || errors.Is(err, client.ErrUnresponsive) {
-		return writeKernel(rules, w)
+		return writeKernel(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
 	}
 	return err
 }
@@ -148,7 +136,7 @@ func writeKernel(rules nft.Config, w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("read the kernel: %w", err)
 		}
-		if addrs, err := addresses.Read(); err == nil && rules.PingTo == (nft.Config{}).PingTo { // as of flags
+		if addrs, err := addresses.Read(); err == nil && rules.PingTo == (nft.Config{}).PingTo { // as of the defaults
 			rules.PingTo = tables.PingTo(addrs)
 		}
 		return tables.Render(w, rules)

@@ -27,7 +27,7 @@ var readOnly = []string{
 	"get fe -A --field-selector spec.verdict!=Balance --no-headers", "get svc --kernel -o=yaml",
 	"explain --from 10.244.1.7 --to 10.96.0.10:53/udp -o json", "explain --from fd00::7 --to [fd00::a]:53/udp",
 	"problems -o json", "top -w -n shop -o json", "top --once --count=2 --interval 200ms --sort active",
-	"diff", "bundle -o -", "render --kernel", "version", "get --help",
+	"diff", "bundle -o -", "render", "version", "get --help",
 }
 
 // refused are commands that a viewer may not run.
