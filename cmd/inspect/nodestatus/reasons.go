@@ -42,7 +42,8 @@ var reasons = []reason{
 			"the selector [{message}||matches no pod with an {family} address||matches no pod with an address]",
 		KindBehind, "no endpoint is known there, although other nodes know some: they may be behind the API server, "+
 			"see kubectl vmap status",
-		KindNoSelector, noEndpoint+"the Service has no selector, and no EndpointSlice with its name has [{family} ]addresses"),
+		KindNoSelector, noEndpoint+
+			"the Service has no selector, and no EndpointSlice with its name has [{family} ]addresses"),
 	row(ReasonNotReady, mostlyProblem, "endpoints are not ready; a problem if that is all of them",
 		"a port has no endpoint that is ready: its connections are rejected", "{of} {is|are} not ready"+refused),
 	row(ReasonDrained, mostlyProblem, "endpoints have weight 0; a problem if that is all of them",
@@ -141,7 +142,8 @@ var reasons = []reason{
 	row(ReasonConflicts, notice, "", "", "other Services hold {number} of the addresses and ports of Services"),
 	row(ReasonLogged, notice, "", "", "logged {ago} ago: {message}"),
 	row(ReasonChecksLate, notice, "", "", "passive health checks are late: connections were last read {ago} ago"),
-	row(ReasonUnresponsiveEndpoints, notice, "", "", "{hit endpoint} {is|are} unresponsive; kube-vmap problems lists them"),
+	row(ReasonUnresponsiveEndpoints, notice, "", "",
+		"{hit endpoint} {is|are} unresponsive; kube-vmap problems lists them"),
 	row(ReasonClientsWait, notice, "", "",
 		"clients wait for an endpoint of {hit Service port}; kube-vmap problems lists them"),
 	row(ReasonForwardRules, notice, "", ""),
