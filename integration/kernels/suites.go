@@ -53,6 +53,8 @@ var suites = []suite{
 	{name: "integration/proxy", sample: "^TestSourcePort"},
 	{name: "integration/passivehealth"},
 	{name: "integration/drift"},
+	{name: "integration/hold"},
+	{name: "integration/retry"},
 	{name: "integration/clock"},
 	{name: "integration/explain"},
 	// These machines lack programs to run commands in another way.
