@@ -45,7 +45,7 @@ var suites = []suite{
 	// The scripts and one history: the fake behaves like current kernels, which change the size of a
 	// set that is declared again.
 	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, flags: []string{"-seed=1"}, skip: "^TestFake"},
-	{name: "integration/flows", sample: "^Test(OnlyStaleUDPFlowsAreDeleted|StaleFlowsOfAllZones)"},
+	{name: "integration/flows", sample: "^TestStaleFlowsOfAllZones"},
 	{name: "integration/fastpath"},
 	{name: "integration/invalid"},
 	{name: "integration/affinity", sample: "^TestThousandClients"},
