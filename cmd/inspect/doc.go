@@ -6,7 +6,6 @@
 //	status     kube-vmap status             status socket                       findings
 //	get        kube-vmap get                status socket; --kernel: kernel     nodestatus
 //	problems   kube-vmap problems           status socket                       findings
-//	top        kube-vmap top                status socket                       nodestatus
 //	explain    kube-vmap explain            kernel; hints from status socket    nft/foreign/livenode and simulate
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       nodestatus, diff

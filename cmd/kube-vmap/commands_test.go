@@ -39,7 +39,6 @@ func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 		{[]string{"--detect-local-mode="}, []string{"BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "NodeCIDR"}},
 		{[]string{"render", "--ipvs-scheduler", ""}, []string{"lc", "mh", "random", "rr", "sh"}},
 		{[]string{"get", "-o", ""}, []string{"json", "name", "wide", "yaml"}},
-		{[]string{"top", "--sort", ""}, []string{"active", "connections", "endpoint", "endpoints", "fast-path", "namespace", "node", "rate", "refused", "retried", "service", "status"}},
 	} {
 		if got := completions(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
 			t.Errorf("kube-vmap %s is completed to %q, want %q", strings.Join(c.line, " "), got, c.want)

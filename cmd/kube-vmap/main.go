@@ -3,7 +3,7 @@
 //
 //	kube-vmap --config FILE            run as the node's proxy until SIGTERM
 //	kube-vmap --manifests DIR          the same, with Services from a folder
-//	kube-vmap get, explain, top        show what is programmed, and its traffic
+//	kube-vmap get, explain             show what is programmed, and its traffic
 //	kube-vmap render, diff             print the rule set, and how the kernel differs
 //	kube-vmap preflight                check a node before it runs there
 //	kube-vmap bundle                   collect diagnostics into an archive
@@ -23,7 +23,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,6 @@ import (
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/problems"
 	"kube-vmap/cmd/inspect/status"
-	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/model"
 )
@@ -110,7 +108,6 @@ it is started again, and reports that until "kube-vmap cleanup" allows another a
 		get.NewCommand(&proxyOrKernel{}, "kube-vmap", nil),
 		status.NewNodeCommand(&client.ThisNode{}, explainNoProcess),
 		problems.NewCommand(&client.ThisNode{}, "kube-vmap", nil), explain.NewCommand(),
-		top.NewCommand(&client.ThisNode{}, "kube-vmap", time.Second),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(),

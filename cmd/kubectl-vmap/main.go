@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +24,6 @@ import (
 	"kube-vmap/cmd/inspect/buildversion"
 	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/get"
-	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kubectl-vmap/cluster"
 	"kube-vmap/cmd/kubectl-vmap/explain"
 )
@@ -37,9 +35,6 @@ func main() {
 	version = buildversion.Of(version)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
-
-// topInterval is the default interval of top: each query runs a command on every node.
-const topInterval = 2 * time.Second
 
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -66,13 +61,13 @@ from the API server. Nothing is changed.
 A Service does not answer, refuses, or only some of its pods get connections: problems.
 One client or one node has trouble, others do not, or problems lists nothing: explain.
 Nodes differ, or a change has no effect: status, and diff if the rules may be wrong.
-To look at what is programmed: get; at connections: top; at all of it: page.`,
+To look at what is programmed, and its connections: get; at all of it: page.`,
 		Example: `  kubectl vmap status                          does kube-vmap work on all nodes?
   kubectl vmap problems -n shop                which Services have problems, and why?
   kubectl vmap explain --from pod/shop/cart-7f9 --to svc/shop/web
                                                why does a packet not arrive?
   kubectl vmap get endpoints -n shop web       which endpoints get connections?
-  kubectl vmap top                             who has the connections now?`,
+  kubectl vmap get svc -A --sort-by ACTIVE     who has the connections now?`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmap"},
 		Args:          cobra.NoArgs,
 		Version:       version,
@@ -92,7 +87,6 @@ To look at what is programmed: get; at connections: top; at all of it: page.`,
 		statusCommand(flags),
 		problemsCommand(flags),
 		get.NewCommand(flags.Nodes("by default one that answers"), "kubectl vmap", labels(flags)),
-		top.NewCommand(flags.Nodes("all if there is none"), "kubectl vmap", topInterval),
 		diffCommand(flags),
 		bundleCommand(flags),
 		pageCommand(flags),

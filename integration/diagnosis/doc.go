@@ -1,4 +1,4 @@
-// Package diagnosis runs the commands that show what a node does (get, problems, top, diff, render,
+// Package diagnosis runs the commands that show what a node does (get, problems, diff, render,
 // bundle) in the network namespace of a node, beside the proxy, beside one that is stopped, and
 // after its end, and compares what they count with the connections that are made.
 //

@@ -76,7 +76,6 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		{[]string{"get", "svc"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"get", "svc"}, 1, "--kernel reads the kernel's tables"},
 		{[]string{"get", "svc", "--kernel"}, 0, "web"},
-		{[]string{"top"}, 1, "no response on @kube-vmap within 5s"},
 		{
 			[]string{"explain", "--from", r.Pods[0].Addr(model.IPv4).String(), "--to", web.ClusterAddrPort(model.IPv4).String()},
 			1, "no response on @kube-vmap within 3s",

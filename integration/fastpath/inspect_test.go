@@ -49,13 +49,8 @@ func TestCommandsCountConnectionsOnTheFastPath(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %+v of the port, its ClusterIP and its endpoint", p.Protocol, p.Family, p, want)
 		}
 	}
-	for _, tc := range []struct{ command, want string }{
-		{"top", fmt.Sprintf("%d on the fast path", onFastPath)},
-		{"status", "FAST-PATH     on\n"},
-	} {
-		if out := daemon.Run(t, m.Node.Host, strings.Fields(tc.command)...); !strings.Contains(out.Stdout+out.Stderr, tc.want) {
-			t.Errorf("%s: %v, want %q", tc.command, out, tc.want)
-		}
+	if out := daemon.Run(t, m.Node.Host, "status"); !strings.Contains(out.Stdout, "FAST-PATH     on\n") {
+		t.Error(out)
 	}
 	m.expectMetric("kubevmap_fast_path 1", "kubevmap_fast_path_interfaces 4") // eth0 and the links of three pods
 	m.nft("table ip site { chain c { type filter hook forward priority 0; }; }")

@@ -227,7 +227,6 @@ func TestThreeRetries(t *testing.T) {
 	if refused, retried := s.counts(); refused != 4*n || retried != 3*n {
 		t.Errorf("%d refusals, %d retried, want %d, %d", refused, retried, 4*n, 3*n)
 	}
-	daemon.Shows(s, s.lab.Node.Host, "top --all", "RETRIED REFUSED", fmt.Sprint(" ", 3*n, n, " "))
 	page, err := s.lab.Node.Get("http://127.0.0.1:10249/metrics", patience)
 	if line := `service_refusals_total{ip_family="IPv4",outcome="retried",port="tcp-0",protocol="TCP",service_name="web"`; err != nil ||
 		!strings.Contains(page, line) {

@@ -20,7 +20,7 @@
 // kernel selects them.
 //
 // Other bounds are for work that is requested: a tenth for changes of one namespace, while others
-// have changes, too; a tenth, elapsed time, for the connections that status and top list; an eleventh
+// have changes, too; a tenth, elapsed time, for the connections that status lists; an eleventh
 // for answers to a browser.
 package throttle
 

@@ -24,7 +24,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/build"
 	"kube-vmap/cmd/inspect/nodestatus/statustest"
 	"kube-vmap/cmd/inspect/page/live"
-	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
@@ -503,13 +502,6 @@ func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
 		if got := get("frontends", "spec.verdict="+test.verdict); !strings.Contains(got, `"web"`) {
 			t.Errorf("%s: no frontend has the verdict %s: %s", name, test.verdict, got)
 		}
-		synctest.Test(t, func(t *testing.T) {
-			c := top.Config{Nodes: node, Interval: time.Second, Sort: "service", Count: 1, Output: "json", Idle: true}
-			got := run(func(out io.Writer) error { c.Out, c.Err = out, out; return top.Run(t.Context(), c) })
-			if !strings.Contains(got, fmt.Sprintf(`"state": %q`, test.state)) || !strings.Contains(got, fmt.Sprintf(`"severity": %q`, test.severity)) {
-				t.Errorf("%s: top prints %s", name, got)
-			}
-		})
 		sum := d.Summary()
 		if got := map[bool]string{true: "Problem"}[sum.Problems == 1] + map[bool]string{true: "Notice"}[sum.Notices == 1]; cmp.Or(got, "OK") != test.severity {
 			t.Errorf("%s: the summary is %+v", name, sum)

@@ -73,8 +73,7 @@ func help() string {
                    ` + notices() + ` may be intended, and are
                    notices, but for pods without an endpoint, and for clients that
                    wait; any other one is a problem (--field-selector
-                   severity=Problem, or Notice). Each Service counts once, here and
-                   in top.
+                   severity=Problem, or Notice). Each Service counts once.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), StandBy (others have a better priority),
                    NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,

@@ -26,7 +26,7 @@ var readOnly = []string{
 	"get endpoints -n shop web -o wide",
 	"get fe -A --field-selector spec.verdict!=Balance --no-headers", "get svc --kernel -o=yaml",
 	"explain --from 10.244.1.7 --to 10.96.0.10:53/udp -o json", "explain --from fd00::7 --to [fd00::a]:53/udp",
-	"problems -o json", "top -w -n shop -o json", "top --once --count=2 --interval 200ms --sort active",
+	"problems -o json",
 	"diff", "bundle -o -", "render", "version", "get --help",
 }
 
@@ -111,7 +111,6 @@ func testViewer(t *testing.T, c *plugin.Cluster) {
 		"get fe -A --all-nodes": c.Nodes[2].Name,
 		"get endpoints -n default kubernetes --node " + n.Name + " -o wide": "6443",
 		"diff":                 "0 of 3 nodes differ",
-		"top --interval=200ms": "3 nodes",
 		"bundle -o " + filepath.Join(t.TempDir(), "all.tgz"): "all.tgz",
 	} {
 		out := kubectlAs(t, c, viewer, append([]string{"vmap"}, strings.Fields(command)...))
