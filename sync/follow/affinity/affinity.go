@@ -38,6 +38,89 @@ const (
 // ReasonForgotten is the reason of the event that clients of a Service were forgotten.
 const ReasonForgotten = "ClientsForgotten"
 
+// Kernel is the part of [kernel.Kernel] in use, by one goroutine.
+type Kernel interface {
+	Counters(model.Family) ([nft.Counters]uint64, error)
+	Clients(nft.SetID, func(nft.Client)) error
+	Apply(nft.Batch) (nft.Applied, error)
+}
+
+// Config configures a [Reader].
+type Config struct {
+	Kernel     Kernel
+	Log        *slog.Logger
+	Recorder   sync.Recorder    // nil means no events
+	Background *throttle.Budget // of all background work
+	// Full is called with the number of connections of a family, in total, whose client
+	// was not remembered because the map was full.
+	Full func(f model.Family, total uint64)
+}
+
+// A Reader is a [sync.Follower] that reads the counters of connections whose client was not
+// remembered. All but Follow is done by one goroutine, Run.
+type Reader struct {
+	Config
+	*follow.Queue
+	services map[model.Match]sync.Object // Services with affinity, by the keys of their pools
+	peak     int                         // of services
+	reported [len(model.Families)]uint64 // last reported totals, at first the greatest number
+	rose     [len(model.Families)]bool   // a total, since the last eviction
+	pace     throttle.Throttle           // of lists of the maps
+	notices  *sync.Notices
+}
+
+// New returns a Reader; it does nothing before Run.
+func New(c Config) *Reader {
+	r := &Reader{
+		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
+		pace: c.Background.Throttle(0), notices: sync.NewNotices(c.Recorder, c.Log),
+		// The first totals, which may be from before this process, do not count as a rise.
+		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
+	}
+	r.pace.Factor = pauseFactor
+	return r
+}
+
+// period is the time between reads of the counters.
+const period = 15 * time.Second
+
+// Run follows commits and reads the counters until ctx ends, which is not an error.
+func (r *Reader) Run(ctx context.Context) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.Ready():
+			r.applyCommits()
+		case <-ticker.C:
+			r.read()
+		}
+	}
+}
+
+func (r *Reader) read() {
+	for _, f := range model.Families {
+		totals, err := r.Kernel.Counters(f)
+		if err != nil {
+			r.Log.Debug("affinity counter not readable", "err", err)
+			continue
+		}
+		total := totals[nft.CounterAffinityFull]
+		if total > r.reported[f] {
+			r.Log.Warn("affinity map full, new clients are not remembered",
+				"family", f.String(), "connections", total-r.reported[f], "period", period.String())
+			r.rose[f] = true
+		}
+		r.reported[f] = total
+		r.Full(f, total)
+	}
+	if slices.Contains(r.rose[:], true) && r.pace.Remaining() == 0 {
+		r.pace.Do(r.evict)
+	}
+}
+
 // applyCommits brings the Services up to date.
 func (r *Reader) applyCommits() {
 	for _, c := range r.Take() {
@@ -50,9 +133,13 @@ func (r *Reader) applyCommits() {
 	r.services = model.Shrink(r.services, &r.peak)
 }
 
-func (r *Reader) evict(families []model.Family) {
+func (r *Reader) evict() {
 	r.applyCommits()
-	for _, f := range families {
+	for _, f := range model.Families {
+		if !r.rose[f] {
+			continue
+		}
+		r.rose[f] = false
 		for _, local := range []bool{false, true} {
 			if err := r.cutAll(nft.SetID{Family: f, Kind: nft.SetAffinity, Local: local}); err != nil {
 				r.Log.Warn("no room made in the affinity map, retrying", "err", err)
@@ -129,87 +216,4 @@ func (r *Reader) cut(id nft.SetID, n *namespace, share int) (err error) {
 			"its namespace has more than its share of the clients that a node remembers")
 	}
 	return err
-}
-
-// Kernel is the part of [kernel.Kernel] in use, by one goroutine.
-type Kernel interface {
-	Counters(model.Family) ([nft.Counters]uint64, error)
-	Clients(nft.SetID, func(nft.Client)) error
-	Apply(nft.Batch) (nft.Applied, error)
-}
-
-// Config configures a [Reader].
-type Config struct {
-	Kernel     Kernel
-	Log        *slog.Logger
-	Recorder   sync.Recorder    // nil means no events
-	Background *throttle.Budget // of all background work
-	// Full is called with the number of connections of a family, in total, whose client
-	// was not remembered because the map was full.
-	Full func(f model.Family, total uint64)
-}
-
-// A Reader is a [sync.Follower] that reads the counters of connections whose client was not
-// remembered. All but Follow is done by one goroutine, Run.
-type Reader struct {
-	Config
-	*follow.Queue
-	services map[model.Match]sync.Object // Services with affinity, by the keys of their pools
-	peak     int                         // of services
-	reported [len(model.Families)]uint64 // last reported totals, at first the greatest number
-	pace     throttle.Throttle           // of lists of the maps
-	notices  *sync.Notices
-}
-
-// New returns a Reader; it does nothing before Run.
-func New(c Config) *Reader {
-	r := &Reader{
-		Config: c, Queue: follow.NewQueue(), services: map[model.Match]sync.Object{},
-		pace: c.Background.Throttle(0), notices: sync.NewNotices(c.Recorder, c.Log),
-		// The first totals, which may be from before this process, do not count as a rise.
-		reported: [...]uint64{model.IPv4: math.MaxUint64, model.IPv6: math.MaxUint64},
-	}
-	r.pace.Factor = pauseFactor
-	return r
-}
-
-// period is the time between reads of the counters.
-const period = 15 * time.Second
-
-// Run follows commits and reads the counters until ctx ends, which is not an error.
-func (r *Reader) Run(ctx context.Context) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.Ready():
-			r.applyCommits()
-		case <-ticker.C:
-			r.read()
-		}
-	}
-}
-
-func (r *Reader) read() {
-	var rising []model.Family
-	for _, f := range model.Families {
-		totals, err := r.Kernel.Counters(f)
-		if err != nil {
-			r.Log.Debug("affinity counter not readable", "err", err)
-			continue
-		}
-		total := totals[nft.CounterAffinityFull]
-		if total > r.reported[f] {
-			r.Log.Warn("affinity map full, new clients are not remembered",
-				"family", f.String(), "connections", total-r.reported[f], "period", period.String())
-			rising = append(rising, f)
-		}
-		r.reported[f] = total
-		r.Full(f, total)
-	}
-	if len(rising) > 0 && r.pace.Remaining() == 0 {
-		r.pace.Do(func() { r.evict(rising) })
-	}
 }

@@ -257,11 +257,9 @@ func TestPauseAfterAListing(t *testing.T) {
 		if r.listings != maps {
 			r.Errorf("%d listings within the pause, want one of each map", r.listings)
 		}
-		r.polls(1)
-		r.fakeKernel.counters[id.Family]++
-		r.polls(1)
+		r.polls(2)
 		if r.listings != 2*maps {
-			r.Errorf("%d listings after the pause, want two of each map", r.listings)
+			r.Errorf("%d listings after a pause with rises, want two of each map", r.listings)
 		}
 	})
 }
