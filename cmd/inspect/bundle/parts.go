@@ -16,7 +16,6 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft/foreign/dump"
-	"kube-vmap/nft/foreign/livenode"
 	"kube-vmap/nft/kernel"
 )
 
@@ -72,7 +71,6 @@ func parts(socket, version string) []part {
 		}},
 		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return dump.WriteOthers(w) }},
 		{Name: "sysctl.txt", Write: writeSysctls},
-		{Name: "network.txt", Write: func(_ context.Context, w io.Writer) error { return livenode.WriteNetwork(w) }},
 	}
 }
 
