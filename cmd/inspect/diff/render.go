@@ -60,7 +60,7 @@ func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 }
 
 // RenderKernel prints what the kernel holds. The running process knows its own rules;
-// without one, or if it does not respond, they are recognized by those of the defaults.
+// without one, or if it does not respond, the rules of the defaults serve to recognize them.
 func RenderKernel(ctx context.Context, socket string, w io.Writer) error {
 	err := client.Copy(ctx, socket, client.PathKernel, w)
 	if errors.Is(err, client.ErrNotRunning) || errors.Is(err, client.ErrUnresponsive) {
