@@ -30,7 +30,7 @@ var foreignWrites = map[string]string{
 	"restricts a frontend":              "add element T restricted { A . tcp . 9 }",
 	"allows a source":                   "add element T allowed-sources-L { B . A . tcp . 9 }",
 	"lets those in that were let in":    "flush set T allowed-sources-L",
-	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
+	"gives restrictions other keys": "flush chain T source-check; flush chain T source-check-node-ports; delete set T allowed-sources-L;" +
 		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
 	"denies a source":                   "add element T denied-sources-L { B . A . tcp . 9 }",
 	"denies nobody":                     "flush set T denied-sources-L",
@@ -53,8 +53,8 @@ var foreignWrites = map[string]string{
 	"counts everything":                   "flush chain T count; delete set T uncounted",
 	"leads an address to local endpoints": "add element T local-services { A . tcp . 9 : goto lb-3 }",
 	"leads a node port to local ones":     "add element T local-node-ports { tcp . 9 : goto lb-3 }",
-	"forgets all clients, and the map":    "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity",
-	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
+	"forgets all clients, and the map":    "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; flush chain T retry; delete map T affinity",
+	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; flush chain T retry; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : classid; size 10; flags dynamic,timeout; }",
 	"forgets all connections, and their set": "flush chain T count; delete set T connections",
 	"counts fewer connections": "flush chain T count; delete set T connections;" +
@@ -70,7 +70,7 @@ var foreignWrites = map[string]string{
 		"add element T sticky-endpoints { C . tcp . 9 . root : A . 9, C . tcp . 9 . none : B . 0, C . sctp . 3868 . f000:1 : A . 9 }",
 	"numbers slots of others": "add element T sticky-numbers { C . sctp . 3868 . 0 : f000:1, C . sctp . 3868 . 1 : f000:2 };" +
 		"add element T sticky-endpoints { C . sctp . 3868 . f000:1 : A . 9, C . sctp . 3868 . f000:2 : A . 9 }",
-	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
+	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; flush chain T retry; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 262144; flags dynamic,timeout; }",
 	"flushes a chain that dispatches":   "flush chain T nat-prerouting",
 	"puts a rule before ours":           "insert rule T nat-prerouting accept",
@@ -119,12 +119,12 @@ var foreignWrites = map[string]string{
 	"makes a base chain drop": "add chain T filter-forward { policy drop; }",
 	"unhooks a base chain":    "delete chain T filter-input; add chain T filter-input",
 	"deletes a base chain":    "delete chain T nat-postrouting",
-	"deletes a set":           "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; delete set T cluster-ips",
+	"deletes a set":           "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; flush chain T nat-prerouting; flush chain T nat-output; delete set T cluster-ips",
 	"gives a set a timeout": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR . ADDR; flags timeout; timeout 1h; }",
 	"gives a set other keys": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR; elements = { A }; }",
-	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; delete set T cluster-ips;" +
+	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-check; flush chain T loop-check; flush chain T nat-prerouting; flush chain T nat-output; delete set T cluster-ips;" +
 		"add set T cluster-ips { type ADDR; size 2; elements = { A, B }; }",
 	"adds a pair of pods": "add element T hairpin { A . B }",
 	"makes a set of verdicts one of data": "flush chain T ep-1; delete map T endpoints-1;" +

@@ -511,7 +511,7 @@ func TestCommandsAgreeOnEveryVerdict(t *testing.T) {
 			page := live.New(source{d})
 			page.Watch()
 			go page.Run(ctx)
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second)
 			cancel()
 			synctest.Wait()
 			got := page.Overview().Services

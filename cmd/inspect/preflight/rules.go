@@ -36,10 +36,11 @@ func (n *node) proxy(i *Item) error {
 	if len(found.Markers) > 0 {
 		i.Evidence = append(i.Evidence, "kube-vmap's marker")
 	}
+	legacy := slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) })
 	switch {
 	case strings.HasPrefix(state, kubeproxy.StateReturned):
 		*i = i.needs("kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup")
-	case model.ProxyName() == "" && slices.ContainsFunc(n.Tables, func(t dump.Table) bool { return kubeproxy.IsLegacy(&t) }):
+	case model.ProxyName() == "" && legacy:
 		i.Verdict, i.Detail = programs.Conflict, programs.Get(programs.KubeProxyLegacy).Advice
 	default:
 		i.Verdict, i.Detail = programs.Fine, n.takeover(found, state)
