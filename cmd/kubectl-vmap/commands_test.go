@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -55,11 +54,6 @@ func TestKindsAreCompletedFirst(t *testing.T) {
 
 func TestCommandsInDocumentsAreValid(t *testing.T) {
 	docstest.Check(t, "../..", "kubectl vmap", 15, func() *cobra.Command { return rootCommand(io.Discard, io.Discard) })
-}
-
-func refuses(_ *http.Request, _ []string, _, stderr io.Writer) int {
-	_, _ = fmt.Fprint(stderr, "no kube-vmap answers\n")
-	return 1
 }
 
 // TestEmptyArchiveIsNoAnswer has a connection that ends early: servers may report success.
