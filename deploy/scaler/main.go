@@ -10,8 +10,7 @@
 //	certificate.go  publishes the certificate that nodes expect
 //
 // It keeps nothing but the certificate. While nodes may not have reported, as after a restart, with a new
-// certificate or a successor, KEDA's requests for the metric fail, and whether a Service is active if no node
-// has reported demand.
+// certificate or a successor, KEDA's requests about a Service without demand fail.
 package main
 
 import (
