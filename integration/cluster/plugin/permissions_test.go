@@ -110,7 +110,7 @@ func testViewer(t *testing.T, c *plugin.Cluster) {
 		"problems -A":           "",
 		"get fe -A --all-nodes": c.Nodes[2].Name,
 		"get endpoints -n default kubernetes --node " + n.Name + " -o wide": "6443",
-		"diff":                 "0 of 3 nodes differ",
+		"diff": "0 of 3 nodes differ",
 		"bundle -o " + filepath.Join(t.TempDir(), "all.tgz"): "all.tgz",
 	} {
 		out := kubectlAs(t, c, viewer, append([]string{"vmap"}, strings.Fields(command)...))
