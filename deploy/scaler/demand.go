@@ -76,14 +76,14 @@ func (d *demands) unsettle(wait time.Duration) {
 // pollTime is how often await looks at the demand.
 const pollTime = 100 * time.Millisecond
 
-// await returns the number of clients of a Service. Zero is known only after nodes have had the time
-// to report.
-func (d *demands) await(ctx context.Context, s model.ServiceName) (int, error) {
+// await returns the number of clients of a Service after nodes have had the time to report; unless all
+// are to be counted, before if there are any.
+func (d *demands) await(ctx context.Context, s model.ServiceName, all bool) (int, error) {
 	for {
 		d.mu.Lock()
 		n, known := d.total[s], !d.settled.IsZero() && time.Now().After(d.settled)
 		d.mu.Unlock()
-		if n > 0 || known {
+		if n > 0 && !all || known {
 			return n, nil
 		}
 		select {

@@ -35,7 +35,7 @@ func TestDemandOfNodes(t *testing.T) {
 		signals, stop := d.watch(web)
 		expect := func(what string, clients int, signal bool) {
 			t.Helper()
-			n, err := d.await(t.Context(), web)
+			n, err := d.await(t.Context(), web, false)
 			if n != clients || err != nil || (len(signals) > 0) != signal {
 				t.Errorf("%s: %d clients, %v, %d signals, want %d and %t", what, n, err, len(signals), clients, signal)
 			}
@@ -90,7 +90,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 		d := newDemands()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if n, err := d.await(ctx, web); !errors.Is(err, context.DeadlineExceeded) {
+		if n, err := d.await(ctx, web, false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%d clients before nodes can report, %v", n, err)
 		}
 		for range 2 { // the API server has not responded meanwhile
@@ -100,7 +100,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 				<-time.After(settleTime / 2)
 				d.unsettle(settleTime)
 			}()
-			n, err := d.await(t.Context(), web)
+			n, err := d.await(t.Context(), web, false)
 			if took := time.Since(began); n != 0 || err != nil || took < 3*settleTime/2 || took > 2*settleTime {
 				t.Errorf("%d clients, %v after %s", n, err, took)
 			}
@@ -108,7 +108,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 		began := time.Now()
 		d.unsettle(mountTime)
 		d.unsettle(settleTime) // which is sooner
-		if n, err := d.await(t.Context(), web); n != 0 || err != nil || time.Since(began) < mountTime {
+		if n, err := d.await(t.Context(), web, false); n != 0 || err != nil || time.Since(began) < mountTime {
 			t.Errorf("%d clients, %v after %s, before kubelets have mounted a certificate", n, err, time.Since(began))
 		}
 		d.unsettle(settleTime)
@@ -116,7 +116,7 @@ func TestNoDemandIsKnownLater(t *testing.T) {
 		if err := d.begin("one", func() {}).report(clientsOf(1, true, false)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := d.await(t.Context(), web); n != 1 || err != nil || time.Since(began) > 0 {
+		if n, err := d.await(t.Context(), web, false); n != 1 || err != nil || time.Since(began) > 0 {
 			t.Errorf("%d clients, %v after %s", n, err, time.Since(began))
 		}
 	})
@@ -217,7 +217,7 @@ func TestDemandIsUnknownElsewhere(t *testing.T) {
 			known := func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 				defer cancel()
-				_, err := d.await(ctx, web)
+				_, err := d.await(ctx, web, false)
 				return err == nil
 			}
 			noKeys := error(nil)

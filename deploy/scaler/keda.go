@@ -78,8 +78,8 @@ func trigger(ref *pb.ScaledObjectRef) (s model.ServiceName, threshold float64, e
 	return model.ServiceName{Namespace: ref.GetNamespace(), Name: name}, threshold, nil
 }
 
-// clients returns how many clients the Service of a trigger has.
-func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef) (int, error) {
+// clients returns how many clients the Service of a trigger has, of all nodes or at least some.
+func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef, all bool) (int, error) {
 	name, _, err := trigger(ref)
 	if err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef) (int, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	n, err := s.demands.await(ctx, name)
+	n, err := s.demands.await(ctx, name, all)
 	if err != nil {
 		return 0, status.Errorf(codes.Unavailable, "demand for Service %s: nodes cannot report, or have not yet "+
 			"(see the log of kube-vmap-scaler)", name)
@@ -99,7 +99,7 @@ func (s *scaler) clients(ctx context.Context, ref *pb.ScaledObjectRef) (int, err
 
 // IsActive reports whether there is demand.
 func (s *scaler) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
-	n, err := s.clients(ctx, ref)
+	n, err := s.clients(ctx, ref, false)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *scaler) StreamIsActive(ref *pb.ScaledObjectRef, stream pb.ExternalScale
 	defer stop()
 	for err == nil {
 		var n int
-		if n, err = s.demands.await(ctx, name); err == nil {
+		if n, err = s.demands.await(ctx, name, false); err == nil {
 			err = stream.Send(&pb.IsActiveResponse{Result: n > 0})
 		}
 		select {
@@ -150,7 +150,7 @@ func (s *scaler) GetMetrics(ctx context.Context, req *pb.GetMetricsRequest) (*pb
 	if name := req.GetMetricName(); name != metricName {
 		return nil, status.Errorf(codes.InvalidArgument, "metric %q does not exist", name)
 	}
-	n, err := s.clients(ctx, req.GetScaledObjectRef())
+	n, err := s.clients(ctx, req.GetScaledObjectRef(), true)
 	if err != nil {
 		return nil, err
 	}

@@ -160,3 +160,38 @@ func TestUnknownDemandIsNotZero(t *testing.T) {
 		}
 	})
 }
+
+// TestMetricOfAllNodes has two nodes that report again after a restart.
+func TestMetricOfAllNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, results := newDemands(), cache.NewLRUExpireCache(10)
+		results.Add(web, nil, time.Hour)
+		s := &scaler{demands: d, services: &services{results: results}}
+		metric := func() (float64, error) {
+			got, err := s.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: object("web", ""), MetricName: metricName})
+			if err != nil {
+				return 0, err
+			}
+			return got.GetMetricValues()[0].GetMetricValueFloat(), nil
+		}
+		report := func(node string, n int) {
+			if err := d.begin(node, func() {}).report(clientsOf(n, false, true)); err != nil {
+				t.Error(err)
+			}
+		}
+		d.unsettle(mountTime)
+		report("one", 1)
+		if n, err := metric(); status.Code(err) != codes.Unavailable {
+			t.Errorf("of one node: %g, %v", n, err)
+		}
+		began := time.Now()
+		if is, err := s.IsActive(t.Context(), object("web", "")); err != nil || !is.GetResult() || time.Since(began) > 0 {
+			t.Errorf("is active: %v, %v after %s", is, err, time.Since(began))
+		}
+		<-time.After(mountTime - settleTime - settleTime/2)
+		time.AfterFunc(settleTime/4, func() { report("two", 200) })
+		if n, err := metric(); n != 201 || err != nil {
+			t.Errorf("of both nodes: %g, %v", n, err)
+		}
+	})
+}

@@ -10,7 +10,8 @@
 //	certificate.go  publishes the certificate that nodes expect
 //
 // It keeps nothing but the certificate. While nodes may not have reported, as after a restart, with a new
-// certificate or a successor, KEDA's requests about a Service without demand fail.
+// certificate or a successor, KEDA's requests for the metric fail, and whether a Service is active if no node
+// has reported demand.
 package main
 
 import (

@@ -338,7 +338,7 @@ func TestRotation(t *testing.T) {
 			clients := func(r *receiver) (int, error) { // now
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				return r.demands.await(ctx, web)
+				return r.demands.await(ctx, web, false)
 			}
 			until := func(failure string) {
 				for _, err := node.Failure(); !strings.Contains(fmt.Sprint(err), failure); _, err = node.Failure() {
@@ -357,7 +357,7 @@ func TestRotation(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- node.Run(ctx) }()
 			changed <- struct{}{}
-			_, err := r.demands.await(t.Context(), web)
+			_, err := r.demands.await(t.Context(), web, false)
 			must(t, err)
 			mount(demand.TokenFile, r.api.token(reporter, "one", demand.Audience, -time.Second))
 			r.demands.begin("one", func() {}).end() // the request ends, as when its token expires
@@ -369,7 +369,7 @@ func TestRotation(t *testing.T) {
 			until("certificate signed by unknown authority")
 			mount(demand.CAFile, string(next.ca))
 			until("<nil>")
-			if n, err := next.demands.await(t.Context(), web); n != 3 {
+			if n, err := next.demands.await(t.Context(), web, false); n != 3 {
 				t.Errorf("%d clients, %v", n, err)
 			}
 			stop()

@@ -133,7 +133,7 @@ func (s *scalerScene) token(account, audience string, to *authenticationv1.Bound
 	return r.Status.Token
 }
 
-// createCertificate creates one of an hour ago, which kubelets have mounted since.
+// createCertificate creates one of an hour ago, which was published, and kubelets have mounted since.
 func (s *scalerScene) createCertificate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	clustertest.Must(s.t, err)
@@ -147,6 +147,13 @@ func (s *scalerScene) createCertificate() {
 	patch, err := json.Marshal(corev1.Secret{Data: map[string][]byte{corev1.TLSCertKey: text, corev1.TLSPrivateKeyKey: private}})
 	clustertest.Must(s.t, err)
 	_, err = s.Client.CoreV1().Secrets(s.system.Name).Patch(
+		clustertest.Context(s.t), scalerName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	clustertest.Must(s.t, err)
+	patch, err = json.Marshal(corev1.ConfigMap{Data: map[string]string{
+		demand.CAFile: string(text), demand.ServiceFile: s.system.Name + "/" + scalerName,
+	}})
+	clustertest.Must(s.t, err)
+	_, err = s.Client.CoreV1().ConfigMaps(s.system.Name).Patch(
 		clustertest.Context(s.t), scalerName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	clustertest.Must(s.t, err)
 }
