@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,30 @@ func TestEndpointNodeIsThatOfALivePort(t *testing.T) {
 			*list = all
 			if n := endpointNodes(d)[live.Address]; n != live.Node || n == "" {
 				t.Errorf("%s is on %q, want %q", live.Address, n, live.Node)
+			}
+		}
+	}
+}
+
+// TestSlowStartIsAHint has an endpoint that has joined another one, of which the kernel's slots say nothing.
+func TestSlowStartIsAHint(t *testing.T) {
+	for f, ips := range map[model.Family][3]string{
+		model.IPv4: {"10.96.0.1", "10.244.1.2", "10.244.1.3"}, model.IPv6: {"fd00::1", "fd00:10:244::2", "fd00:10:244::3"},
+	} {
+		for _, p := range model.Protocols {
+			at := func(i int) string { return netip.AddrPortFrom(netip.MustParseAddr(ips[i]), 80).String() }
+			port := nodestatus.Port{
+				Family: f.String(), Protocol: p.String(),
+				Frontends: []nodestatus.Frontend{{Kind: model.KindClusterIP.String(), Address: ips[0], Port: 80}},
+				Endpoints: []nodestatus.Endpoint{{Address: ips[1], Port: 80, Slot: new(0)}, {Address: ips[2], Port: 80, Slot: new(1), SlowStart: "1/8"}},
+			}
+			a := Answer{To: at(0), Protocol: p.String(), Service: "default/web"}
+			a.addHints(&nodestatus.Document{Ready: true, Services: []nodestatus.Service{
+				{Namespace: "default", Name: "web", Ports: []nodestatus.Port{port}},
+			}})
+			const want = "1 of 2 endpoints has joined others, with a part of the weight for now: "
+			if !slices.ContainsFunc(a.Hints, func(h string) bool { return strings.Contains(h, want+at(2)) }) {
+				t.Errorf("%s over %s: hints %q, want %s", p, f, a.Hints, want+at(2))
 			}
 		}
 	}
