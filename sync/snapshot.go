@@ -48,7 +48,8 @@ type Problem struct {
 	Text   string
 }
 
-var errEnded = errors.New("shutting down")
+// ErrEnded is the error of calls when the goroutine that makes them has ended.
+var ErrEnded = errors.New("shutting down")
 
 // Snapshot returns the state of the loop. It waits while the kernel applies a batch. The
 // loop spends nothing on snapshots that are not requested.
@@ -88,7 +89,7 @@ func CallOn[T any](
 	case result = <-answer:
 		return result, nil
 	case <-ended:
-		return result, errEnded
+		return result, ErrEnded
 	case <-ctx.Done():
 		return result, ctx.Err()
 	}

@@ -22,11 +22,11 @@ import (
 )
 
 // healthReport returns a function that collects the health of this process from its parts.
-// It does not wait for the loop, which may wait for the kernel.
-func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus.Health, error) {
+// It waits at most [maxRuleset] for the loop, which may wait for the kernel.
+func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func(context.Context) (*nodestatus.Health, error) {
 	var mu stdsync.Mutex // guards kernel
 	kernel := p.handles.take()
-	return func() (*nodestatus.Health, error) {
+	return func(ctx context.Context) (*nodestatus.Health, error) {
 		loop := h.Loop()
 		out := &nodestatus.Health{
 			Started: p.started, Source: p.config.Source(),
@@ -66,7 +66,7 @@ func (p *proxy) healthReport(l *sync.Loop, h *health.Health) func() (*nodestatus
 			return out, fmt.Errorf("read the tables: %w", err)
 		}
 		out.Tables = tableStates(headers)
-		return out, p.paths.addNetwork(add)
+		return out, p.paths.addNetwork(ctx, add)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	stdsync "sync"
@@ -28,6 +29,7 @@ type pathChecker struct {
 
 	mu       stdsync.Mutex // guards the following
 	throttle throttle.Throttle
+	checked  time.Time // the last time that it succeeded
 	err      error
 
 	results atomic.Pointer[[]pathcheck.Result]
@@ -39,12 +41,14 @@ const (
 	// lookPeriod is how often to look whether nf_tables have changed, idlePeriod how often to simulate
 	// if not, and maxRuleset how long to wait for the loop, which may wait for the kernel.
 	lookPeriod, idlePeriod, maxRuleset = 5 * time.Second, 30 * time.Second, time.Second / 2
+	// maxAge is how old results may be without an error.
+	maxAge = time.Minute
 )
 
 func newPathChecker(
 	loop *sync.Loop, background *throttle.Budget, healthPorts func(balanced bool) []uint16,
 ) *pathChecker {
-	c := &pathChecker{loop: loop, healthPorts: healthPorts, throttle: background.Throttle(0)}
+	c := &pathChecker{loop: loop, healthPorts: healthPorts, throttle: background.Throttle(0), checked: time.Now()}
 	c.throttle.Factor = pauseFactor
 	c.results.Store(&[]pathcheck.Result{})
 	return c
@@ -74,23 +78,31 @@ func generation() (id uint32, err error) {
 	return socket.Generation(conn)
 }
 
-// check simulates the packets, unless it did a moment ago.
+// check simulates the packets, unless it did a moment ago. If it cannot, the last results stay.
 func (c *pathChecker) check(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.throttle.Remaining() == 0 {
 		c.throttle.Do(func() { c.err = c.simulate(ctx) })
 	}
-	return c.err
+	if age := time.Since(c.checked); c.err != nil && age > maxAge {
+		return fmt.Errorf("packets not checked for %s: %w", age.Round(time.Second), c.err)
+	}
+	return nil
 }
 
 func (c *pathChecker) simulate(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, maxRuleset)
 	defer cancel()
 	rules, _, err := c.loop.Ruleset(wait)
-	if err != nil || rules == nil {
+	switch {
+	case errors.Is(err, sync.ErrEnded): // the node was returned to kube-proxy
 		c.results.Store(&[]pathcheck.Result{})
-		return nil // not known now
+		return nil
+	case err != nil:
+		return err
+	case rules == nil:
+		return errors.New("the kernel's rules are not known")
 	}
 	targets := pathcheck.Targets(rules.Installed(), rules.NodeAddrs())
 	balanced := slices.ContainsFunc(targets, func(t pathcheck.Target) bool { return t.Kind == model.KindLoadBalancerIP })
@@ -100,6 +112,7 @@ func (c *pathChecker) simulate(ctx context.Context) error {
 	results, err := pathcheck.Simulate(livenode.Config{Interrupted: ctx.Err}, choose)
 	if err == nil {
 		c.results.Store(&results)
+		c.checked = time.Now()
 	}
 	return err
 }
@@ -115,12 +128,12 @@ func (c *pathChecker) count(s string) (n int) {
 }
 
 // addNetwork adds what of the node's network keeps packets from Services.
-func (c *pathChecker) addNetwork(add func(reason, format string, args ...any)) error {
+func (c *pathChecker) addNetwork(ctx context.Context, add func(reason, format string, args ...any)) error {
 	full, err := conntrack.New(conntrack.Config{}).IsFull()
 	if full {
 		add(nodestatus.ReasonTracking, "connection tracking is nearly full: new connections may be dropped")
 	}
-	err = cmp.Or(c.check(context.Background()), err)
+	err = cmp.Or(c.check(ctx), err)
 	for _, r := range *c.results.Load() {
 		switch {
 		case r.State == pathcheck.Lost && !r.Health:

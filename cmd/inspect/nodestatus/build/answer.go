@@ -34,7 +34,7 @@ type Config struct {
 	Version  string // of the process
 	NodeName string
 	// Health returns the health of the process; nil if it is not known.
-	Health func() (*nodestatus.Health, error)
+	Health func(context.Context) (*nodestatus.Health, error)
 	// Unresponsive returns what passive health checks found; nil if there are none.
 	Unresponsive func(context.Context) (passivehealth.Report, error)
 	// Waiting returns who waits for an endpoint; nil if connections are never held.
@@ -104,7 +104,7 @@ func (c *Config) withHealth(ctx context.Context, doc *nodestatus.Document) *node
 	if c.Health == nil {
 		return doc
 	}
-	h, err := c.Health()
+	h, err := c.Health(ctx)
 	if err != nil {
 		doc.Problems = append(doc.Problems, unread(doc, err.Error()))
 	}

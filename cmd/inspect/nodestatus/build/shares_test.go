@@ -96,7 +96,7 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 	source := build.New(build.Config{
 		NodeName: "worker-1", Version: "v1",
 		Snapshot: func(context.Context) (sync.Snapshot, error) { return sync.Snapshot{}, errors.New("the loop waits") },
-		Health:   func() (*nodestatus.Health, error) { return health, errors.New("read the tables: EPERM") },
+		Health:   func(context.Context) (*nodestatus.Health, error) { return health, errors.New("read the tables: EPERM") },
 	})
 	d, err := source(t.Context(), nodestatus.Query{Health: true})
 	must(t, err)
@@ -116,7 +116,7 @@ func TestHealthNeedsNoSnapshot(t *testing.T) {
 func TestReturnedNodeHasNoFollowers(t *testing.T) {
 	health := &nodestatus.Health{Takeover: nodestatus.Takeover{State: nodestatus.TakeoverReturned}}
 	d, err := build.New(build.Config{
-		Health:  func() (*nodestatus.Health, error) { return health, nil },
+		Health:  func(context.Context) (*nodestatus.Health, error) { return health, nil },
 		Waiting: func(context.Context) ([]hold.Waiting, error) { return nil, errors.New("shutting down") },
 	})(t.Context(), nodestatus.Query{Health: true})
 	if must(t, err); len(d.Problems) > 0 {
@@ -144,7 +144,7 @@ func TestUnresponsiveEndpointsAreShown(t *testing.T) {
 			v := statustest.Snapshot(t, c, kerneltest.New(), events, func() { c.Overlays <- []model.Overlay{set} })
 			d, err := build.New(build.Config{
 				Snapshot:     func(context.Context) (sync.Snapshot, error) { return v, nil },
-				Health:       func() (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
+				Health:       func(context.Context) (*nodestatus.Health, error) { return &nodestatus.Health{}, nil },
 				Unresponsive: func(context.Context) (passivehealth.Report, error) { return r, nil },
 			})(t.Context(), nodestatus.Query{})
 			must(t, err)
