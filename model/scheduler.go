@@ -15,7 +15,8 @@ import (
 //   - its flag value in cmd/kube-vmap/config/flag_table.go
 //   - its choice ([Pool.PicksOneOf]) and slots below (a hash has at most [MaxSlots]), and
 //     its cost in budget.go if it takes a table
-//   - a method in nft/chains.go, its expression in nft/pick.go, its probe in nft/sample.go, and in
+//   - a method in nft/chains.go, and if it is a hash another one for retries (also in
+//     nft/compile.go), its expression in nft/pick.go, its probe in nft/sample.go, and in
 //     nft/installed.go what a read of the kernel shows
 //   - its notice in cmd/inspect/findings/port.go and nodestatus/reasons.go, if it is not random;
 //     its name in nodestatus/document.go
