@@ -11,7 +11,7 @@ import (
 // (Options.pool) and reasons.go. One that picks in a new way needs, besides its constant
 // and name here (the name in IPVS if IPVS has it, otherwise a new word):
 //
-//   - its annotation value in sync/source/convert/annotations.go, also in errUnknown
+//   - its annotation value in sync/source/convert/annotations.go, also in the error
 //   - its flag value in cmd/kube-vmap/config/flag_table.go
 //   - its choice ([Pool.PicksOneOf]) and slots below (a hash has at most [MaxSlots]), and
 //     its cost in budget.go if it takes a table

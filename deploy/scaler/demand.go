@@ -131,7 +131,6 @@ func (d *demands) begin(name string, stop func()) *request {
 // Why a report is invalid.
 var (
 	errReplaced = errors.New("the node has sent another request")
-	errServices = errors.New("too many Services")
 	errService  = errors.New("invalid name of a Service")
 )
 
@@ -154,7 +153,7 @@ func (r *request) report(changes demand.Report) error {
 		case s.Clients <= 0:
 			d.set(n, name, reported{}, false)
 		case !known && len(n.services) >= maxServices:
-			return errServices
+			return errors.New("too many Services")
 		default:
 			d.set(n, name, reported{min(s.Clients, maxClients), r}, s.Waiting)
 		}

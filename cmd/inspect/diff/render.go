@@ -98,14 +98,10 @@ func printProblems(problems []error, stderr io.Writer) error {
 	return nil
 }
 
-// errNoRules is returned before the first commit.
-var errNoRules = errors.New("no rule set is programmed yet; see the last lines of the log, which kube-vmap bundle " +
-	"collects")
-
 func installed(ctx context.Context, loop *sync.Loop) (*nft.Ruleset, int, error) {
 	rules, version, err := loop.Ruleset(ctx)
 	if err == nil && rules == nil {
-		err = errNoRules
+		err = errors.New("no rule set is programmed yet; see the last lines of the log, which kube-vmap bundle collects")
 	}
 	return rules, version, err
 }

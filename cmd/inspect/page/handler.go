@@ -77,23 +77,17 @@ func Handler(c Config) http.Handler {
 	return securityHeaders(onlyLoopback(onlyBelow(c.Path, mux)))
 }
 
-// Errors of requests that are refused.
-var (
-	errPath   = errors.New("not found: open the page by its whole URL")
-	errOrigin = errors.New("requests of other sites are refused")
-)
-
 // onlyBelow serves requests whose path begins with a prefix, which may be secret, and no
 // requests that another site made for the API.
 func onlyBelow(prefix string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if !found || given == "" || subtle.ConstantTimeCompare([]byte("/"+given+"/"), []byte(prefix)) != 1 {
-			refuse(w, http.StatusNotFound, errPath)
+			refuse(w, http.StatusNotFound, errors.New("not found: open the page by its whole URL"))
 			return
 		}
 		if strings.HasPrefix(rest, "api/") && !sameOrigin(r) {
-			refuse(w, http.StatusForbidden, errOrigin)
+			refuse(w, http.StatusForbidden, errors.New("requests of other sites are refused"))
 			return
 		}
 		r2 := r.Clone(r.Context())

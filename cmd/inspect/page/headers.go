@@ -34,8 +34,6 @@ func securityHeaders(h http.Handler) http.Handler {
 	})
 }
 
-var errLoopback = errors.New("unknown host name: use 127.0.0.1 or localhost")
-
 // onlyLoopback serves requests for hosts that no other site controls: addresses of loopback, which
 // are not resolved, localhost, and its subdomains (RFC 6761 6.3: not resolved by DNS). By DNS
 // rebinding, a web site can make its own name resolve to 127.0.0.1, and then read what is served
@@ -44,7 +42,7 @@ var errLoopback = errors.New("unknown host name: use 127.0.0.1 or localhost")
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
-			refuse(w, http.StatusMisdirectedRequest, errLoopback)
+			refuse(w, http.StatusMisdirectedRequest, errors.New("unknown host name: use 127.0.0.1 or localhost"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -11,25 +11,6 @@ import (
 	"fmt"
 )
 
-// NewerError is the error of JSON that a reader does not know yet.
-type NewerError struct {
-	Schema, Known int
-	Version       string // of the program that wrote it; empty if not known
-}
-
-// Error implements error.
-func (e *NewerError) Error() string {
-	version := ""
-	if e.Version != "" {
-		version = " of kube-vmap " + e.Version
-	}
-	return fmt.Sprintf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version,
-		e.Schema, e.Known)
-}
-
-// ErrIncomplete is the error of JSON without its end: the connection was cut.
-var ErrIncomplete = errors.New("the answer broke off")
-
 // Decode reads JSON of a schema up to the known one.
 func Decode(text []byte, known int, into any) error {
 	var header struct {
@@ -38,12 +19,17 @@ func Decode(text []byte, known int, into any) error {
 	}
 	if err := json.Unmarshal(text, &header); err != nil {
 		if at := (*json.SyntaxError)(nil); errors.As(err, &at) && at.Offset >= int64(len(text)) {
-			return fmt.Errorf("%w after %d bytes", ErrIncomplete, len(text))
+			return fmt.Errorf("the answer broke off after %d bytes", len(text)) // the connection was cut
 		}
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if header.Schema > known {
-		return &NewerError{header.Schema, known, header.Version}
+		version := ""
+		if header.Version != "" {
+			version = " of kube-vmap " + header.Version
+		}
+		return fmt.Errorf("the answer%s has schema %d, and this program knows %d at most: use a newer one", version,
+			header.Schema, known)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("read the answer: %w", err)

@@ -27,9 +27,6 @@ type Restored struct {
 	Resumed []string // rules of kube-proxy
 }
 
-// errNothingToResume means that our rules are the only ones.
-var errNothingToResume = errors.New("kube-proxy's rules no longer exist")
-
 // Return returns the node to kube-proxy: its rules are resumed, ours are deleted and the
 // reason is stored, in one transaction. If kube-proxy has no rules, it is an error and
 // nothing changes. The loop must have ended.
@@ -39,7 +36,7 @@ func Return(k Kernel, reason string) (Restored, error) {
 		return Restored{}, err
 	}
 	if !r.serve() {
-		return Restored{}, errNothingToResume
+		return Restored{}, errors.New("kube-proxy's rules no longer exist")
 	}
 	returned := storedState{returned: formatTime(time.Now()) + " reason=" + reason}
 	return restore(k, deleteOurs(), returned.store())
@@ -189,9 +186,6 @@ func checkReplacement(ctx context.Context, ours []nft.InstalledFrontend) error {
 		len(failed), delivered, failed[0])}
 }
 
-// errAgain ends the process, so the next one tries again.
-var errAgain = errors.New("the mark of the failed take-over was removed: starting again takes over")
-
 // AskAgain returns whether the addresses that failed answer through kube-proxy's rules, after
 // [Return]. If one does not, no rule of ours is the reason: kube-proxy has the same fault. It is
 // empty if no address failed, or ctx has ended.
@@ -225,7 +219,8 @@ func (t *Takeover) Stay(ctx context.Context, failure *FailedError, yield func())
 	var before rules
 	for ctx.Err() == nil {
 		if s, err := t.system.readState(); err == nil && s.returned == "" {
-			return errAgain
+			// It ends the process, so the next one tries again.
+			return errors.New("the mark of the failed take-over was removed: starting again takes over")
 		}
 		start := time.Now()
 		now, err := t.system.find()

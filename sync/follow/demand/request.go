@@ -32,8 +32,6 @@ const (
 	maxReason = 200
 )
 
-var errTimeout = fmt.Errorf("kube-vmap-scaler: no connection, or it has not read for %s", timeout)
-
 // request is a request to the scaler that goes on.
 type request struct {
 	body   *io.PipeWriter
@@ -157,7 +155,9 @@ func (r *request) write(report Report) error {
 	if err != nil {
 		return err
 	}
-	defer time.AfterFunc(timeout, func() { r.cancel(errTimeout) }).Stop()
+	defer time.AfterFunc(timeout, func() {
+		r.cancel(fmt.Errorf("kube-vmap-scaler: no connection, or it has not read for %s", timeout))
+	}).Stop()
 	_, err = r.body.Write(append(line, '\n'))
 	return err
 }

@@ -69,16 +69,13 @@ func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	return hosts
 }
 
-// errNoService is the error of connections that arrived while the Service was removed.
-var errNoService = errors.New("no Service has this node port")
-
 func (p *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := model.Match{Family: model.FamilyOf(s.Addr.Addr()), Protocol: model.TCP, Port: s.Addr.Port()}
 	to, known := p.routes[m]
 	if !known || to.service != s.Service {
-		return netip.AddrPort{}, errNoService
+		return netip.AddrPort{}, errors.New("no Service has this node port") // it was removed meanwhile
 	}
 	if host := p.nodeAddrs[m.Family]; host.IsValid() {
 		return netip.AddrPortFrom(host, m.Port), nil

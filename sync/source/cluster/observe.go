@@ -106,9 +106,6 @@ func (w *observedWatch) record() {
 	r.current = nil
 }
 
-// errNoResponse is the error of a watch without a response, unless the transport has one.
-var errNoResponse = errors.New("connection closed before the response")
-
 // A failureKeeper keeps the error of a request where its context says.
 type failureKeeper struct{ http.RoundTripper }
 

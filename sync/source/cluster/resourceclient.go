@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	stdsync "sync"
 	"time"
@@ -93,7 +94,7 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 		w.record()
 	case err == nil:
 		// The client returns an empty watch if it has no connection or it ends before the response.
-		r.recordResult(&options, cmp.Or(failure, errNoResponse))
+		r.recordResult(&options, cmp.Or(failure, errors.New("connection closed before the response")))
 	case !streams || !apierrors.IsInvalid(err): // older servers cannot stream lists
 		r.recordResult(&options, err)
 	}

@@ -27,14 +27,6 @@ var Keys = append([]string{
 // annotationScheduler names the scheduler of a Service; see [ParseScheduler].
 const annotationScheduler = "kube-vmap.io/scheduler"
 
-// Why a scheduler is not supported.
-var (
-	errNoCounts  = errors.New("random is used instead: of the schedulers that count connections, lc is supported")
-	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same " +
-		"endpoint")
-	errUnknown = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
-)
-
 // ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS
 // (net/netfilter/ipvs, man ipvsadm). All schedulers honour weights: a weighted one is the
 // same as its unweighted variant. An unsupported scheduler of IPVS becomes
@@ -55,11 +47,14 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 	case "lc", "wlc", "sed", "nq":
 		return model.SchedulerLeastConnections, nil
 	case "lblc", "lblcr", "ovf", "twos":
-		return model.SchedulerRandom, errNoCounts
+		return model.SchedulerRandom,
+			errors.New("random is used instead: of the schedulers that count connections, lc is supported")
 	case "dh", "fo":
-		return model.SchedulerRandom, errOneForAll
+		return model.SchedulerRandom,
+			errors.New("random is used instead: this scheduler would send every client of a Service to the same endpoint")
 	}
-	return model.SchedulerDefault, errUnknown
+	return model.SchedulerDefault,
+		errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
 }
 
 // maxTables limits the lookup tables of a Service whose annotation requests
@@ -80,8 +75,6 @@ func (f *findings) limitTables(s *model.Service) {
 // [ParsePassiveChecks].
 const annotationPassiveChecks = "kube-vmap.io/passive-health-checks"
 
-var errPassiveChecks = errors.New("must be off, report or avoid; the default is used instead")
-
 // ParsePassiveChecks returns the meaning of off, report and avoid. An empty or unknown
 // value is [model.PassiveChecksDefault]; an unknown one with an error.
 func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
@@ -95,7 +88,7 @@ func ParsePassiveChecks(value string) (model.PassiveChecks, error) {
 			return c, nil
 		}
 	}
-	return model.PassiveChecksDefault, errPassiveChecks
+	return model.PassiveChecksDefault, errors.New("must be off, report or avoid; the default is used instead")
 }
 
 // annotationHold is how long connections to a Service without an endpoint wait for one.
@@ -149,13 +142,11 @@ const (
 	annotationDenied = "kube-vmap.io/denied-source-ranges"
 )
 
-var errRanges = errors.New(`must be "all", which is used instead`)
-
 // parseRanges returns whether source ranges count for all addresses but the ClusterIPs. An unknown
 // value means all, too: otherwise it could open some.
 func parseRanges(value string) (bool, error) {
 	if value != "" && value != "all" {
-		return true, errRanges
+		return true, errors.New(`must be "all", which is used instead`)
 	}
 	return value != "", nil
 }
@@ -212,8 +203,6 @@ var annotationScaleToZero = [...]string{AnnotationScaleToZero, "service.cilium.i
 // defaultHold is the hold of a Service that scales to zero, which would never see a client otherwise.
 const defaultHold = time.Minute
 
-var errBool = errors.New(`must be "true" or "false"; false is used instead`)
-
 // scaleToZero sets ScaleToZero, and a hold.
 func (f *findings) scaleToZero(s *model.Service, annotations map[string]string) {
 	for _, name := range annotationScaleToZero {
@@ -242,7 +231,7 @@ func parseBool(value string) (bool, error) {
 	case "false":
 		return false, nil
 	}
-	return false, errBool
+	return false, errors.New(`must be "true" or "false"; false is used instead`)
 }
 
 // weightAnnotations give the endpoints of an EndpointSlice a weight. The first one that is set

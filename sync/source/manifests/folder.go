@@ -41,8 +41,6 @@ type skippedKinds struct {
 	kinds []string
 }
 
-var errEmpty = errors.New("the file is empty, keeping its objects")
-
 func newFolder(node string) *folder {
 	return &folder{parser: newParser(node), files: map[string]*file{}}
 }
@@ -90,7 +88,8 @@ func (f *folder) readFile(path string, r *report) {
 		for key, o := range known.objects {
 			known.objects[key] = o.outdated()
 		}
-		r.problems = append(append(r.problems, &Error{File: path, Warning: true, Err: errEmpty}), known.errors...)
+		empty := &Error{File: path, Warning: true, Err: errors.New("the file is empty, keeping its objects")}
+		r.problems = append(append(r.problems, empty), known.errors...)
 		return
 	}
 	p := f.parser.parse(path, text)

@@ -102,7 +102,8 @@ func (c Client) Get(ctx context.Context, q nodestatus.Query) (*nodestatus.Docume
 // Ask requests a path, with the errors of [Client.Get]. The caller closes the answer.
 func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	if c.Socket == "" {
-		return nil, fmt.Errorf("%w: %w", ErrNotRunning, ErrNoSocket)
+		return nil, fmt.Errorf("%w: --status-socket is empty, which disables the socket; give the name or path that the "+
+			"running kube-vmap has", ErrNotRunning)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, nil)
 	if err != nil {
@@ -126,10 +127,6 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	return nil, fmt.Errorf("ask on %s: %s: %s", c.Socket, answer.Status, text)
 }
-
-// ErrNoSocket is returned without a socket.
-var ErrNoSocket = errors.New("--status-socket is empty, which disables the socket; give the name or path that the " +
-	"running kube-vmap has")
 
 func (c Client) client() *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
