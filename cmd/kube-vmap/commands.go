@@ -106,7 +106,7 @@ func readKernel(ctx context.Context, q nodestatus.Query) (d *nodestatus.Document
 		if err != nil {
 			return nil, err
 		}
-		build.AddResponses(d, min(q.Observe, build.MaxObserved), list)
+		build.AddResponses(d, min(q.Observe, nodestatus.MaxObserved), list)
 	}
 	return d, nil
 }

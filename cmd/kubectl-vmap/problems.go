@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
@@ -129,7 +130,7 @@ func (n namer) endpoints(ctx context.Context, namespace, name string) (func(stri
 	return func(endpoint string) string {
 		at, err := netip.ParseAddrPort(endpoint)
 		o := objects[at.Addr()]
-		if err != nil || o.Kind != resolve.KindPod {
+		if err != nil || o.Kind != reference.KindPod {
 			return ""
 		}
 		pod := o.Name

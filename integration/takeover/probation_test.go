@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,7 +269,7 @@ func TestMarkerIsLeftWhereCalicoLooksForIt(t *testing.T) {
 			tc.load(p)
 			p.run("table ip "+tc.calico+" { chain c { }; }", "nft", "-f", "-")
 			p.start("--probation=0s", "--kube-proxy-marker="+tc.flag).AwaitMessage(removedMessage)
-			if found := p.find(); len(found.Parts) > 0 || found.HasMarker(model.IPv4) != tc.want || found.HasMarker(model.IPv6) != tc.want {
+			if found := p.find(); len(found.Parts) > 0 || slices.Contains(found.Markers, model.IPv4) != tc.want || slices.Contains(found.Markers, model.IPv6) != tc.want {
 				t.Errorf("found %+v", found)
 			}
 		})

@@ -285,7 +285,7 @@ func TestCalicoSeesNFTablesModeAllTheTime(t *testing.T) {
 		t.Errorf("after %d looks: %v", looks, err)
 	}
 	for _, f := range model.Families {
-		if !m.find().HasMarker(f) {
+		if !slices.Contains(m.find().Markers, f) {
 			t.Errorf("no marker in %s", f)
 		}
 	}

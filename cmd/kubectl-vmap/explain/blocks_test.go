@@ -11,13 +11,14 @@ import (
 
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
 // sixWays are those to one Service, over each protocol and family.
 func sixWays(change func(*Way)) *Report {
-	r := &Report{Arrives: answer.Never, From: Party{Kind: "pod", Namespace: "shop", Name: "cart"}, To: Party{Kind: "service", Namespace: "shop", Name: "web"}}
+	r := &Report{Arrives: answer.Never, From: resolve.Object{Kind: "pod", Namespace: "shop", Name: "cart"}, To: resolve.Object{Kind: "service", Namespace: "shop", Name: "web"}}
 	for _, protocol := range []string{"tcp", "udp", "sctp"} {
 		for _, family := range []string{"IPv4", "IPv6"} {
 			w := Way{Family: family, Protocol: protocol, From: "10.244.1.3", To: "10.96.0.1:80", Service: "shop/web:" + protocol, Kind: "ClusterIP", Verdict: "does not arrive"}
@@ -26,7 +27,7 @@ func sixWays(change func(*Way)) *Report {
 				w.From, w.To, at = "fd00::1:3", "[fd00:96::1]:80", "[fd00::2:2]:8080"
 			}
 			w.Verdict += fmt.Sprintf(" at %s", at)
-			w.Causes = []Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
+			w.Causes = []resolve.Cause{{Object: "Service shop/web", Field: "spec.x", Text: "of " + at + ", " + w.To + "/" + protocol + " and " + family}}
 			w.Client.Node = "node-1"
 			w.Client.Answer = &answer.Answer{Outcomes: []path.Outcome{{Verdict: path.VerdictDelivered, Probability: 1, Endpoints: []path.Endpoint{{Sees: answer.Addr(w.From)}}}}}
 			w.Endpoints = []Endpoint{{Endpoint: path.Endpoint{Address: answer.AddrPort(at).Addr(), Port: 8080, Probability: 1, Sees: answer.Addr(w.From)}, On: "node-2", Arrives: answer.Never, Why: "dropped on the path to " + at}}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/cmd/inspect/findings"
 	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
@@ -25,7 +26,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 	if w.Arrives != answer.Always {
 		for _, d := range b.report.Differences {
 			if d.Node == b.first {
-				w.addCause(Cause{Text: d.String()})
+				w.addCause(resolve.Cause{Text: d.String()})
 			}
 		}
 	}
@@ -47,7 +48,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 		for _, f := range findings.Of(d) {
 			if b.isOfService(&f) && w.concerns(&f) && (w.holder == "" || f.Message == w.holder) &&
 				!(known && slices.Contains(podReasons, f.Reason)) && !(sticky && f.Reason == nodestatus.ReasonAffinity) {
-				w.addCause(Cause{Object: f.Object, Field: f.Field, Text: b.sentence(&f)})
+				w.addCause(resolve.Cause{Object: f.Object, Field: f.Field, Text: b.sentence(&f)})
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func (b *builder) addCauses(ctx context.Context, w *Way) {
 			continue // its hints are about what was found
 		}
 		for _, hint := range n.Answer.Hints {
-			w.addCause(Cause{Text: "node " + n.Node + ": " + hint})
+			w.addCause(resolve.Cause{Text: "node " + n.Node + ": " + hint})
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (b *builder) sentence(f *findings.Finding) string {
 	return f.SentenceAt(b.first)
 }
 
-func (w *Way) addCause(c Cause) {
+func (w *Way) addCause(c resolve.Cause) {
 	if !slices.Contains(w.Causes, c) {
 		w.Causes = append(w.Causes, c)
 	}
@@ -122,23 +123,23 @@ func (w *Way) concerns(f *findings.Finding) bool {
 // addContested adds, for packets to an address, the Services with a lost claim to it: the
 // user may ask why one of them does not answer there.
 func (b *builder) addContested(w *Way, d *nodestatus.Document) {
-	if b.destination.Kind == resolve.KindService {
+	if b.destination.Kind == reference.KindService {
 		return
 	}
 	for i := range d.Services {
 		for _, p := range d.Services[i].Contested {
 			if len(p.Names) > 0 && w.isIn(p.Names) {
-				w.addCause(Cause{Object: p.Object, Field: p.Field, Text: p.Text})
+				w.addCause(resolve.Cause{Object: p.Object, Field: p.Field, Text: p.Text})
 			}
 		}
 	}
 }
 
 // connectionCauses names what connections of the client decide.
-func connectionCauses(n NodeAnswer) (out []Cause) {
+func connectionCauses(n NodeAnswer) (out []resolve.Cause) {
 	a := n.Answer
 	if a.Affinity != nil {
-		out = append(out, Cause{
+		out = append(out, resolve.Cause{
 			Field: nodestatus.FieldAffinity,
 			Text: fmt.Sprintf("the client keeps %s for %s more", a.Affinity.Endpoint,
 				time.Duration(a.Affinity.ExpiresSeconds)*time.Second),
@@ -151,7 +152,7 @@ func connectionCauses(n NodeAnswer) (out []Cause) {
 		}
 	}
 	if stale > 0 {
-		out = append(out, Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; "+
+		out = append(out, resolve.Cause{Text: fmt.Sprintf("on node %s, %s of the client to endpoints that get no new ones; "+
 			"--steps lists them", n.Node, nodestatus.Plural(stale, "open connection"))})
 	}
 	return out
@@ -170,14 +171,14 @@ func (b *builder) readPods(ctx context.Context) (err error) {
 }
 
 // podCauses returns the causes in the selector and pods of the Service.
-func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
+func (b *builder) podCauses(ctx context.Context, w *Way) []resolve.Cause {
 	s := b.destination.Service
 	if s == nil {
 		return nil
 	}
 	if !model.Serves(s.Labels) {
 		label := model.LabelServiceProxyName
-		return []Cause{{
+		return []resolve.Cause{{
 			Object: "Service " + s.Namespace + "/" + s.Name, Field: "metadata.labels[" + label + "]: " + s.Labels[label],
 			Text: "another proxy is responsible for the Service",
 		}}
@@ -193,7 +194,7 @@ func (b *builder) podCauses(ctx context.Context, w *Way) []Cause {
 		}
 	}
 	if len(b.pods) == 0 {
-		return []Cause{resolve.Selector(ctx, b.Resolver.API, s)}
+		return []resolve.Cause{resolve.Selector(ctx, b.Resolver.API, s)}
 	}
 	return append(causes, resolve.Readiness(b.pods)...)
 }

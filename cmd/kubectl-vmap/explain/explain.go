@@ -63,9 +63,9 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 	if err != nil {
 		return nil, fmt.Errorf("--to: %w", err)
 	}
-	entries, note := []resolve.Object{client.Object}, ""
+	entries, notes := []resolve.Object{client.Object}, []string(nil)
 	if client.Outside() {
-		if entries, note, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
+		if entries, notes, err = e.Resolver.Entries(ctx, destination, e.Node); err != nil {
 			return nil, fmt.Errorf("--node: %w", err)
 		}
 	}
@@ -74,11 +74,8 @@ func (e *Explainer) Explain(ctx context.Context, from, to string) (*Report, erro
 		documents: map[string]*nodestatus.Document{},
 		report: &Report{
 			Schema: Schema, From: client.Object, To: destination.Object,
-			Notes: slices.Concat(client.Notes, destination.Notes),
+			Notes: slices.Concat(client.Notes, destination.Notes, notes),
 		},
-	}
-	if note != "" {
-		b.report.Notes = append(b.report.Notes, note)
 	}
 	if err := b.enter(ctx, entries); err != nil {
 		return nil, err

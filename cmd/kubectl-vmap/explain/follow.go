@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/cmd/inspect/explain/answer"
+	"kube-vmap/cmd/inspect/explain/reference"
 	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/simulate/path"
@@ -108,7 +109,7 @@ func (b *builder) locate(ctx context.Context, e *Endpoint, search bool) error {
 	switch {
 	case !slices.Contains(b.client.Addresses, e.Sees):
 		e.Client = "node " + b.first // masquerade
-	case b.client.Kind != resolve.KindAddress:
+	case b.client.Kind != reference.KindAddress:
 		e.Client = b.client.String()
 	}
 	return nil
@@ -244,7 +245,7 @@ func (b *builder) title(address string) string {
 }
 
 func (b *builder) pod(a netip.Addr) string {
-	if o := b.names[a]; o.Kind == resolve.KindPod {
+	if o := b.names[a]; o.Kind == reference.KindPod {
 		return o.Namespace + "/" + o.Name
 	}
 	return ""

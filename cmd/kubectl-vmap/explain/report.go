@@ -12,9 +12,9 @@ const Schema = 2
 
 // A Report is the answer for all packets of one question.
 type Report struct {
-	Schema int   `json:"schema"`
-	From   Party `json:"from"`
-	To     Party `json:"to"`
+	Schema int            `json:"schema"`
+	From   resolve.Object `json:"from"`
+	To     resolve.Object `json:"to"`
 	// Arrives is always, sometimes, never or unknown, over all ways, there and back.
 	Arrives string `json:"arrives"`
 	// Answers is whether the endpoints of all ways answer, as was observed, and not what
@@ -33,13 +33,6 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-type (
-	// A Party is the client or the destination.
-	Party = resolve.Object
-	// A Cause is a field of an object that causes the verdict, and how.
-	Cause = resolve.Cause
-)
-
 // A Way is the way of one packet and of its reply.
 type Way struct {
 	Family   string `json:"family"`
@@ -53,7 +46,7 @@ type Way struct {
 	Answers string `json:"answers,omitempty"`
 	Verdict string `json:"verdict"` // in words
 	// Causes are what the verdict follows from, the most important first.
-	Causes []Cause `json:"causes,omitempty"`
+	Causes []resolve.Cause `json:"causes,omitempty"`
 	// Client is the answer of the client's node.
 	Client NodeAnswer `json:"client"`
 	// Endpoints are the possible destinations, the most probable first. One of each node is

@@ -10,6 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"kube-vmap/cmd/inspect/explain/reference"
 )
 
 // At finds what has an address: a node, a pod, an endpoint, or nothing in the cluster.
@@ -18,7 +20,7 @@ import (
 // among the pods of the node whose range has the address, too. EndpointSlices are the last
 // possibility.
 func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
-	found := Object{Kind: KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
+	found := Object{Kind: reference.KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return found, permissionError(err)
@@ -28,7 +30,7 @@ func (r *Resolver) At(ctx context.Context, a netip.Addr) (Object, error) {
 		n := &nodes.Items[i]
 		switch {
 		case hasAddress(n, a):
-			return Object{Kind: KindNode, Name: n.Name, Node: n.Name, Addresses: found.Addresses}, nil
+			return Object{Kind: reference.KindNode, Name: n.Name, Node: n.Name, Addresses: found.Addresses}, nil
 		case podRangeOf(n, a):
 			ranges = n.Name
 		}
@@ -93,14 +95,15 @@ func EndpointObjects(list []discoveryv1.EndpointSlice) map[netip.Addr]Object {
 			e := &list[i].Endpoints[k]
 			for _, text := range e.Addresses {
 				a, err := netip.ParseAddr(text)
-				if a = a.Unmap(); err != nil || out[a].Kind == KindPod {
+				if a = a.Unmap(); err != nil || out[a].Kind == reference.KindPod {
 					continue
 				}
-				o := Object{Kind: KindAddress, Name: a.String(), Node: ptr.Deref(e.NodeName, ""), Addresses: []netip.Addr{a}}
+				o := Object{Kind: reference.KindAddress, Name: a.String(), Addresses: []netip.Addr{a}}
+				o.Node = ptr.Deref(e.NodeName, "")
 				if t := e.TargetRef; t != nil && t.Kind == "Pod" {
-					o.Kind, o.Namespace, o.Name = KindPod, t.Namespace, t.Name
+					o.Kind, o.Namespace, o.Name = reference.KindPod, t.Namespace, t.Name
 				}
-				if o.Kind == KindPod || o.Node != "" || out[a].Node == "" {
+				if o.Kind == reference.KindPod || o.Node != "" || out[a].Node == "" {
 					out[a] = o
 				}
 			}
@@ -126,32 +129,32 @@ const maxEntries = 10
 // named one, or the one that has the destination; else any of the cluster, of many a sample, with a
 // note that says so. If the policy is Local, nodes with endpoints come first, since load balancers
 // use these.
-func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, note string, err error) {
+func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, notes []string, err error) {
 	if name == "" {
 		name = d.Node
 	}
 	if name != "" {
 		o, err := r.node(ctx, name)
-		return []Object{o}, "", err
+		return []Object{o}, nil, err
 	}
 	nodes, err := r.API.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	switch {
 	case err != nil:
-		return nil, "", permissionError(err)
+		return nil, nil, permissionError(err)
 	case len(nodes.Items) == 0:
-		return nil, "", fmt.Errorf("the cluster has no nodes")
+		return nil, nil, fmt.Errorf("the cluster has no nodes")
 	}
 	for i := range nodes.Items {
 		out = append(out, nodeObject(&nodes.Items[i]))
 	}
 	if len(out) <= maxEntries {
-		return out, "", nil
+		return out, nil, nil
 	}
 	with := map[string]bool{}
 	if s := d.Service; s != nil && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		list, err := r.Slices(ctx, s.Namespace, s.Name)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 		for _, o := range EndpointObjects(list) {
 			with[o.Node] = true
@@ -160,7 +163,7 @@ func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out
 	slices.SortStableFunc(out, func(a, b Object) int {
 		return map[bool]int{true: -1}[with[a.Node]] - map[bool]int{true: -1}[with[b.Node]]
 	})
-	note = fmt.Sprintf("packets may enter the cluster at %d nodes, of which %d were requested; --node names another one",
+	note := fmt.Sprintf("packets may enter the cluster at %d nodes, of which %d were requested; --node names another one",
 		len(out), maxEntries)
-	return out[:maxEntries], note, nil
+	return out[:maxEntries], []string{note}, nil
 }

@@ -26,14 +26,14 @@ func (r *Resolver) Destination(ctx context.Context, text string) (d Destination,
 	if err != nil {
 		return d, err
 	}
-	if ref.Kind == KindService {
+	if ref.Kind == reference.KindService {
 		return r.service(ctx, ref)
 	}
 	var declared []Port
 	if d.Object, declared, err = r.object(ctx, ref); err != nil {
 		return d, err
 	}
-	if d.Kind == KindAddress && d.Node == "" {
+	if d.Kind == reference.KindAddress && d.Node == "" {
 		if d.Of, err = r.serviceAt(ctx, d.Addresses[0]); err != nil {
 			return d, err
 		}
@@ -73,10 +73,10 @@ func addressKind(s *corev1.Service, a netip.Addr) string {
 
 func (r *Resolver) service(ctx context.Context, ref reference.Reference) (d Destination, err error) {
 	s, err := r.API.CoreV1().Services(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if err := explainError(KindService, ref.Namespace, ref.Name, err); err != nil {
+	if err := explainError(reference.KindService, ref.Namespace, ref.Name, err); err != nil {
 		return d, err
 	}
-	d = Destination{Object: Object{Kind: KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}
+	d = Destination{Object: Object{Kind: reference.KindService, Namespace: s.Namespace, Name: s.Name}, Service: s}
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		return d, fmt.Errorf("%s has no address (spec.type: ExternalName): DNS answers with %s, and no proxy is involved",

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"kube-vmap/cmd/inspect/explain/reference"
 )
 
 func TestPortsAreSelected(t *testing.T) {
@@ -72,7 +74,7 @@ func TestEndpointIsThePodOfAnySlice(t *testing.T) {
 	controllers := *slice("web", "cart-0", "10.244.1.7", "node-1")
 	authors := *change(slice("web", "", "10.244.1.7", "node-1"), func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef = nil })
 	for _, list := range [][]discoveryv1.EndpointSlice{{controllers, authors}, {authors, controllers}} {
-		if o := EndpointObjects(list)[netip.MustParseAddr("10.244.1.7")]; o.Kind != KindPod || o.Name != "cart-0" {
+		if o := EndpointObjects(list)[netip.MustParseAddr("10.244.1.7")]; o.Kind != reference.KindPod || o.Name != "cart-0" {
 			t.Errorf("%+v, want the pod cart-0", o)
 		}
 	}

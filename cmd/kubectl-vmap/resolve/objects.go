@@ -16,14 +16,14 @@ import (
 
 func (r *Resolver) node(ctx context.Context, name string) (Object, error) {
 	n, err := r.API.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err := explainError(KindNode, "", name, err); err != nil {
+	if err := explainError(reference.KindNode, "", name, err); err != nil {
 		return Object{}, err
 	}
 	return nodeObject(n), nil
 }
 
 func nodeObject(n *corev1.Node) Object {
-	o := Object{Kind: KindNode, Name: n.Name, Node: n.Name}
+	o := Object{Kind: reference.KindNode, Name: n.Name, Node: n.Name}
 	for _, t := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
 		for _, a := range n.Status.Addresses {
 			if a.Type == t {
@@ -52,7 +52,8 @@ func podRangeOf(n *corev1.Node, a netip.Addr) bool {
 
 // podObject returns the object of a pod; the error states why it has no address.
 func podObject(p *corev1.Pod) (Object, error) {
-	o := Object{Kind: KindPod, Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Addresses: podAddresses(p)}
+	o := Object{Kind: reference.KindPod, Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName}
+	o.Addresses = podAddresses(p)
 	switch {
 	case isCompleted(p):
 		return o, fmt.Errorf("%s has ended (status.phase: %s), so its address may belong to another pod now", o,

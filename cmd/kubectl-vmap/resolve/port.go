@@ -28,13 +28,8 @@ func (p Port) String() string {
 }
 
 func protocol(p corev1.Protocol) model.Protocol {
-	switch p {
-	case corev1.ProtocolUDP:
-		return model.UDP
-	case corev1.ProtocolSCTP:
-		return model.SCTP
-	}
-	return model.TCP
+	out, _ := model.ParseProtocol(string(Protocol(p))) // validated by the API server
+	return out
 }
 
 // maxPorts is how many ports of one Service are explained by one command.
@@ -61,7 +56,7 @@ func selectPorts(what string, existing []Port, ref reference.Reference) ([]Port,
 	switch {
 	case len(matches) > 0:
 		return matches, nil
-	case numeric && ref.Kind != KindService:
+	case numeric && ref.Kind != reference.KindService:
 		p := Port{Number: uint16(number), Protocol: model.TCP}
 		if ref.HasProtocol {
 			p.Protocol = ref.Protocol

@@ -14,17 +14,6 @@ import (
 	"kube-vmap/model"
 )
 
-// Kind is a kind of object that a flag can name.
-type Kind = reference.Kind
-
-// Kinds of objects that others of this plugin distinguish.
-const (
-	KindPod     = reference.KindPod
-	KindService = reference.KindService
-	KindNode    = reference.KindNode
-	KindAddress = reference.KindAddress
-)
-
 // A Resolver reads objects from the API server.
 type Resolver struct {
 	API kubernetes.Interface
@@ -34,9 +23,9 @@ type Resolver struct {
 
 // An Object is what a flag names.
 type Object struct {
-	Kind      Kind   `json:"kind"` // pod, node, service, address
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"` // or the address
+	Kind      reference.Kind `json:"kind"` // pod, node, service, address
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name,omitempty"` // or the address
 	// Node is the node that it is on; empty for Services and for addresses outside the
 	// cluster.
 	Node string `json:"node,omitempty"`
@@ -52,7 +41,7 @@ type Object struct {
 // String returns "pod shop/cart-7f9", "node node-1" or "192.0.2.9".
 func (o Object) String() string {
 	name := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
-	if o.Kind == KindAddress {
+	if o.Kind == reference.KindAddress {
 		return name
 	}
 	return string(o.Kind) + " " + name
@@ -63,9 +52,9 @@ func (o Object) Place() string {
 	switch text := o.String(); {
 	case o.Of != "":
 		return text + ", " + o.Of
-	case o.Node != "" && o.Kind != KindNode:
+	case o.Node != "" && o.Kind != reference.KindNode:
 		return text + " on " + o.Node
-	case o.Node == "" && o.Kind == KindAddress:
+	case o.Node == "" && o.Kind == reference.KindAddress:
 		return text + " outside the cluster"
 	default:
 		return text
@@ -97,7 +86,7 @@ func (r *Resolver) Client(ctx context.Context, text string) (c Client, err error
 	switch {
 	case err != nil:
 		return c, err
-	case ref.Kind == KindService:
+	case ref.Kind == reference.KindService:
 		return c, fmt.Errorf("%q is a Service, which sends no packets: name a client, for instance pod/NAME", text)
 	}
 	if c.Port, err = ref.SourcePort(); err != nil {
@@ -110,15 +99,15 @@ func (r *Resolver) Client(ctx context.Context, text string) (c Client, err error
 // object resolves everything but Services; ports are those that a pod declares.
 func (r *Resolver) object(ctx context.Context, ref reference.Reference) (Object, []Port, error) {
 	switch ref.Kind {
-	case KindNode:
+	case reference.KindNode:
 		o, err := r.node(ctx, ref.Name)
 		return o, nil, err
-	case KindAddress:
+	case reference.KindAddress:
 		o, err := r.At(ctx, ref.Address)
 		return o, nil, err
-	case KindPod:
+	case reference.KindPod:
 		p, err := r.API.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		if err := explainError(KindPod, ref.Namespace, ref.Name, err); err != nil {
+		if err := explainError(reference.KindPod, ref.Namespace, ref.Name, err); err != nil {
 			return Object{}, nil, err
 		}
 		o, err := podObject(p)
@@ -136,7 +125,7 @@ func (r *Resolver) object(ctx context.Context, ref reference.Reference) (Object,
 
 // explainError adds to an error of the API server how to find what exists, or where the
 // permission is; nil for nil.
-func explainError(kind Kind, namespace, name string, err error) error {
+func explainError(kind reference.Kind, namespace, name string, err error) error {
 	switch {
 	case err == nil || !apierrors.IsNotFound(err):
 		return permissionError(err)

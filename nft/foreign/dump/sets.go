@@ -20,18 +20,9 @@ type set struct {
 	simulate.Set
 	table     simulate.Table
 	flags     uint32
-	elements  map[string]simulate.Element
 	intervals intervals
 	catchAll  *simulate.Element // for all keys that have none, or nil
 	read      bool              // all of them, or catchAll
-}
-
-// find returns the element that a key matches, nil if there is none.
-func (s *set) find(key []byte) *simulate.Element {
-	if e, found := s.elements[string(key)]; found {
-		return &e
-	}
-	return cmp.Or(s.intervals.find(key), s.catchAll)
 }
 
 const setConcat = 0x80
@@ -76,7 +67,7 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 		if !s.read {
 			err = r.readElements(s)
 		}
-		return s.find(key), err
+		return cmp.Or(s.intervals.find(key), s.catchAll), err
 	}
 	found, err = r.element(s, func(e *attr.Encoder) {
 		e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, key) })
@@ -90,18 +81,16 @@ func (r *Reader) lookup(s *set, key []byte) (found *simulate.Element, err error)
 	return s.catchAll, err
 }
 
+// readElements reads a set of intervals.
 func (r *Reader) readElements(s *set) error {
-	s.elements, s.intervals, s.catchAll = map[string]simulate.Element{}, nil, nil
+	s.intervals, s.catchAll = nil, nil
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, FamilyNumber(s.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
 			eachElement(d, m, func(e element) {
-				switch {
-				case e.key == nil:
+				if e.key == nil {
 					s.catchAll = &e.Element
-				case s.hasIntervals():
+				} else {
 					s.intervals = append(s.intervals, e)
-				default:
-					s.elements[string(e.key)] = e.Element
 				}
 			})
 		})

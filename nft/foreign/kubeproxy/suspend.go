@@ -2,7 +2,6 @@ package kubeproxy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -124,6 +123,3 @@ func isMarker(all map[string]bool) bool {
 	base, exists := all[markerChain]
 	return exists && !base && len(all) == 1
 }
-
-// HasMarker reports whether a family has the marker.
-func (f *Found) HasMarker(family model.Family) bool { return slices.Contains(f.Markers, family) }

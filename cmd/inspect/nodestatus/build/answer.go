@@ -91,7 +91,7 @@ func New(c Config) nodestatus.Source {
 		case observeErr != nil:
 			doc.Problems = append(doc.Problems, unread(doc, "responses of endpoints: "+observeErr.Error()))
 		case c.Observe != nil && q.Observe > 0:
-			AddResponses(doc, min(q.Observe, MaxObserved), responses)
+			AddResponses(doc, min(q.Observe, nodestatus.MaxObserved), responses)
 		}
 		return c.withHealth(ctx, doc), nil
 	}

@@ -31,8 +31,6 @@ import (
 // an entry without a reply, for 30 seconds. Connections of TCP without any answer stay in
 // SYN_SENT for two minutes. What has no reply counts if its entry existed before.
 const (
-	// MaxObserved is the longest observation.
-	MaxObserved = nodestatus.MaxObserved
 	// window is how long to wait between two reads. Until then no entry of a connection that
 	// was closed has ended: that takes at least ten seconds (nf_conntrack_tcp_timeout_close).
 	window = 3 * time.Second
@@ -62,14 +60,14 @@ func ObserveNode(ctx context.Context, d time.Duration) (list []Response, err err
 	return Observe(ctx, conntrack.New(conntrack.Config{}), k, d)
 }
 
-// Observe observes for a time, at most [MaxObserved], and returns the endpoints that refused
+// Observe observes for a time, at most [nodestatus.MaxObserved], and returns the endpoints that refused
 // connections or did not answer.
 func Observe(ctx context.Context, t ResponseTracking, c Counter, d time.Duration) ([]Response, error) {
 	o := observer{tracking: t, counter: c, refused: map[pair]int{}}
 	if err := o.track(); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(min(d, MaxObserved)); ; {
+	for end := time.Now().Add(min(d, nodestatus.MaxObserved)); ; {
 		before, err := o.count()
 		if err != nil {
 			return nil, err

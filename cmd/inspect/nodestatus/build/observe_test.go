@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kube-vmap/cmd/inspect/nodestatus"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/conntrack"
@@ -118,7 +119,7 @@ func TestResponsesAddUp(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].Refused != 3 || time.Since(began) != 2*window {
 			t.Errorf("got %+v, %v after %s", got, err, time.Since(began))
 		}
-		if _, err := Observe(t.Context(), k, k, time.Hour); err != nil || time.Since(began) != 2*window+MaxObserved {
+		if _, err := Observe(t.Context(), k, k, time.Hour); err != nil || time.Since(began) != 2*window+nodestatus.MaxObserved {
 			t.Errorf("an hour took until %s, %v", time.Since(began), err)
 		}
 	})

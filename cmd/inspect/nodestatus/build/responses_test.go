@@ -70,7 +70,7 @@ func TestResponsesAreThoseOfEndpoints(t *testing.T) {
 		},
 	})
 	d, err := answer(t.Context(), nodestatus.Query{Observe: time.Hour})
-	if err != nil || d.ObservedSeconds != build.MaxObserved.Seconds() {
+	if err != nil || d.ObservedSeconds != nodestatus.MaxObserved.Seconds() {
 		t.Fatalf("observed for %g s, %v", d.ObservedSeconds, err)
 	}
 	for _, p := range d.Services[0].Ports {
