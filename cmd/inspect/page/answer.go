@@ -1,62 +1,37 @@
 package page
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"kube-vmap/sync/throttle"
 )
 
-// jsonAnswer is an answer in JSON for any number of requests, compressed at most once.
+// jsonAnswer is an answer in JSON for any number of requests.
 type jsonAnswer struct {
-	body       []byte
-	compressed func() []byte
-	pace       throttle.Throttle // until it is old
+	body []byte
+	pace throttle.Throttle // until it is old
 }
 
 func newAnswer(value any) (*jsonAnswer, error) {
 	body, err := json.Marshal(value)
-	return &jsonAnswer{body: body, compressed: sync.OnceValue(func() []byte { return compress(body) })}, err
+	return &jsonAnswer{body: body}, err
 }
 
-// ServeHTTP sends the answer, compressed if the client accepts that.
-func (a *jsonAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body := a.body
+// serve sends the answer, without compression: browsers are on the same machine.
+func (a *jsonAnswer) serve(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // browsers exclude no coding by a weight
-		body = a.compressed()
-		w.Header().Set("Content-Encoding", "gzip")
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // fails only if the client is gone
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	_, _ = w.Write(a.body) // fails only if the client is gone
 }
 
 func refuse(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
-}
-
-func compress(body []byte) []byte {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err == nil {
-		_, err = w.Write(body)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic("page: " + err.Error()) // a buffer takes everything
-	}
-	return out.Bytes()
 }
 
 type answers struct {

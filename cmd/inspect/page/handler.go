@@ -137,7 +137,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, get func(*http.R
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusServiceUnavailable, err)
 	default:
-		ready.ServeHTTP(w, r)
+		ready.serve(w)
 	}
 }
 
