@@ -125,10 +125,6 @@ var errOwnProcesses = errors.New("no kubelet or container runtime is among the v
 // Their PID namespace contains the ones of all pods, so what sees one of them sees all.
 var starters = []string{"kubelet", "kubelite", "k3s-", "containerd", "crio", "conmon", "dockerd"}
 
-func startsContainers(p Process) bool {
-	return !p.Elsewhere && slices.ContainsFunc(starters, func(s string) bool { return strings.HasPrefix(p.Name, s) })
-}
-
 func (n *Node) readProcesses(proc string) (err error) {
 	n.Processes, err = ReadProcesses(proc)
 	n.Nested = err == nil && !slices.ContainsFunc(n.Processes, isKernel)
@@ -163,7 +159,8 @@ func ReadProcesses(proc string) (all []Process, err error) {
 			p.Here, p.Elsewhere = its == own, its != own
 		}
 		all = append(all, p)
-		complete = complete || isKernel(p) || startsContainers(p)
+		starts := func(s string) bool { return !p.Elsewhere && strings.HasPrefix(p.Name, s) }
+		complete = complete || isKernel(p) || slices.ContainsFunc(starters, starts)
 	}
 	if !complete {
 		err = errOwnProcesses

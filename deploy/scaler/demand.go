@@ -217,11 +217,18 @@ func (d *demands) set(n *node, s model.ServiceName, now reported, waiting bool) 
 
 // register adds metrics.
 func (d *demands) register(registry prometheus.Registerer) {
+	locked := func(value func() int) func() float64 {
+		return func() float64 {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return float64(value())
+		}
+	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, d.locked(value))
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, locked(value))
 	}
 	counter := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, d.locked(value))
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, locked(value))
 	}
 	registry.MustRegister(
 		gauge("kubevmap_scaler_nodes", "Requests of nodes that report demand.", func() int { return d.open }),
@@ -232,12 +239,4 @@ func (d *demands) register(registry prometheus.Registerer) {
 		counter("kubevmap_scaler_signals_total", "Changes of Services that watchers receive: clients begin to wait, "+
 			"or demand begins or ends.", func() int { return d.signals }),
 	)
-}
-
-func (d *demands) locked(value func() int) func() float64 {
-	return func() float64 {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return float64(value())
-	}
 }

@@ -159,7 +159,7 @@ func (h *host) set(s sysctl) (is int, err error) {
 	case err == nil:
 		h.log.Info("sysctl set", "name", s.name, "value", s.want, "previous", is)
 		return s.want, nil
-	case !forbidden(err):
+	case !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS): // the value is invalid
 		return is, fmt.Errorf("%s is %d and cannot be set to %d; set it on the node, or use %s: %w",
 			s.name, is, s.want, s.option, err)
 	}
@@ -170,11 +170,6 @@ func (h *host) set(s sysctl) (is int, err error) {
 		return is, nil
 	}
 	return is, err
-}
-
-// forbidden reports whether writing is not allowed, rather than the value invalid.
-func forbidden(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)
 }
 
 func readNumber(path string) (n int, mode fs.FileMode, err error) {

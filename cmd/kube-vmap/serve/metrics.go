@@ -57,13 +57,15 @@ func Metrics(c MetricsConfig) (http.Handler, error) {
 	mux.Handle("GET /metrics", c.gather(c.Metrics))
 	mux.Handle("GET /metrics/slis", c.gather(c.SLIs))
 	mux.HandleFunc("GET /healthz", c.ping)
-	mux.Handle("GET /proxyMode", content("text/plain; charset=utf-8", "nftables"))
+	mux.Handle("GET /proxyMode", content(plain, "nftables"))
 	mux.Handle("GET /configz", content("application/json", configz))
 	if c.Flagz {
-		mux.Handle("GET /flagz", plain(c.flagz()))
+		page := header("flagz")
+		c.Flags.VisitAll(func(f *pflag.Flag) { page += f.Name + "=" + f.Value.String() + "\n" })
+		mux.Handle("GET /flagz", content(plain, page))
 	}
 	if c.Statusz {
-		mux.Handle("GET /statusz", plain(c.statusz))
+		mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, r *http.Request) { content(plain, c.statusz())(w, r) })
 	}
 	if c.Profiling {
 		c.debug(mux)
@@ -79,6 +81,8 @@ func noStore(h http.Handler) http.Handler {
 		h.ServeHTTP(w, r)
 	})
 }
+
+const plain = "text/plain; charset=utf-8"
 
 func content(mediaType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +103,7 @@ func (c *MetricsConfig) gather(g prometheus.Gatherer) http.Handler {
 // ping reports that the process is alive. The health of the proxy is on the health server.
 func (c *MetricsConfig) ping(w http.ResponseWriter, r *http.Request) {
 	c.Pinged()
-	content("text/plain; charset=utf-8", "ok")(w, r)
+	content(plain, "ok")(w, r)
 }
 
 // configz returns the configuration by its API group, as kube-proxy 1.37 does.
@@ -118,7 +122,7 @@ func (c *MetricsConfig) debug(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/profile", limitSeconds(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", limitSeconds(pprof.Trace))
-	list := content("text/plain; charset=utf-8", "/debug/flags/v\n")
+	list := content(plain, "/debug/flags/v\n")
 	mux.Handle("GET /debug/flags", list)
 	mux.Handle("GET /debug/flags/{$}", list)
 	mux.HandleFunc("PUT /debug/flags/v", c.putVerbosity)
@@ -154,7 +158,7 @@ func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 	}
 	c.SetVerbosity(int(v))
 	c.Log.Warn("log level changed over HTTP", "verbosity", v, "client", r.RemoteAddr)
-	content("text/plain; charset=utf-8", fmt.Sprintf("-v is now %d\n", v))(w, r)
+	content(plain, fmt.Sprintf("-v is now %d\n", v))(w, r)
 }
 
 // The pages of KEP-4827 and KEP-4828, as plain text, whatever a client accepts. The shared code of
@@ -164,12 +168,6 @@ func header(page string) string {
 	return "\nkube-vmap " + page + "\n" +
 		"Warning: This endpoint is not meant to be machine parseable, " +
 		"has no formatting compatibility guarantees and is for debugging purposes only.\n"
-}
-
-func (c *MetricsConfig) flagz() func() string {
-	page := header("flagz")
-	c.Flags.VisitAll(func(f *pflag.Flag) { page += f.Name + "=" + f.Value.String() + "\n" })
-	return func() string { return page }
 }
 
 func (c *MetricsConfig) statusz() string {
@@ -182,8 +180,4 @@ func (c *MetricsConfig) statusz() string {
 		page += "Emulation version: " + emulated[0] + "." + emulated[1] + "\n"
 	}
 	return page + "Paths: /configz /flagz /healthz /metrics /proxyMode\n"
-}
-
-func plain(page func() string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { content("text/plain; charset=utf-8", page())(w, r) }
 }
