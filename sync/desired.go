@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -95,9 +96,7 @@ func (s *desiredState) warn(name model.ServiceName, err error) {
 
 func (s *desiredState) setNode(n model.Node) {
 	for f, a := range s.config.NodeIPs {
-		if a.IsValid() {
-			n.Addrs[f] = a
-		}
+		n.Addrs[f] = cmp.Or(a, n.Addrs[f])
 	}
 	s.node = n
 	s.services.SetNode(n)

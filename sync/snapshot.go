@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -109,9 +110,7 @@ func (l *Loop) snapshot() Snapshot {
 		Conflicts: append(d.services.Conflicts(), d.services.HealthCheckConflicts()...),
 		Problems:  l.problems(),
 	}
-	if s.Node.Name == "" {
-		s.Node.Name = d.config.NodeName
-	}
+	s.Node.Name = cmp.Or(s.Node.Name, d.config.NodeName)
 	switch {
 	case l.rules != nil:
 		s.Installed, s.NodeAddrs = l.rules.Installed(), l.rules.NodeAddrs()

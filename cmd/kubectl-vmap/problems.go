@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -137,9 +138,7 @@ func (n namer) endpoints(ctx context.Context, namespace, name string) (func(stri
 		if o.Node != "" {
 			pod += " on " + o.Node
 		}
-		if first[pod] == "" {
-			first[pod] = endpoint
-		}
+		first[pod] = cmp.Or(first[pod], endpoint)
 		return pod + " (" + first[pod] + ")"
 	}, nil
 }

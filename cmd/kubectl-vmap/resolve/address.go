@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -130,10 +131,7 @@ const maxEntries = 10
 // note that says so. If the policy is Local, nodes with endpoints come first, since load balancers
 // use these.
 func (r *Resolver) Entries(ctx context.Context, d Destination, name string) (out []Object, notes []string, err error) {
-	if name == "" {
-		name = d.Node
-	}
-	if name != "" {
+	if name = cmp.Or(name, d.Node); name != "" {
 		o, err := r.node(ctx, name)
 		return []Object{o}, nil, err
 	}

@@ -171,20 +171,14 @@ func condition(p *corev1.Pod, t corev1.PodConditionType) (out corev1.PodConditio
 
 // Protocol returns a protocol with the API's default.
 func Protocol(p corev1.Protocol) corev1.Protocol {
-	if p == "" {
-		return corev1.ProtocolTCP
-	}
-	return p
+	return cmp.Or(p, corev1.ProtocolTCP)
 }
 
 // InitFailure returns how an init container of a pod fails, which the other containers wait for
 // (PodInitializing); empty if none does.
 func InitFailure(p *corev1.Pod) string {
 	for _, s := range p.Status.InitContainerStatuses {
-		ended := s.State.Terminated
-		if ended == nil {
-			ended = s.LastTerminationState.Terminated
-		}
+		ended := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
 		if ended == nil || ended.ExitCode == 0 || s.State.Running != nil {
 			continue
 		}

@@ -20,6 +20,7 @@
 package dump
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -110,10 +111,7 @@ func (r *Rule) Text() string { return r.Rule.Text(r.Chain.Table.Family) }
 
 // Comment returns the comment of a rule of nft or iptables.
 func (r *Rule) Comment() string {
-	if r.Remark != "" {
-		return r.Remark
-	}
-	return r.Rule.Comment()
+	return cmp.Or(r.Remark, r.Rule.Comment())
 }
 
 // EachRule calls fn with the rules of a chain, or of all chains or tables without a name, until

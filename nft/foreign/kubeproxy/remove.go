@@ -82,12 +82,8 @@ func removeTables(dial func() (*netlink.Conn, error), f model.Family, marker boo
 // isRetryable reports whether another program may have caused the error, by a commit between
 // the read and the write or during the read.
 func isRetryable(err error) bool {
-	for _, errno := range []error{unix.ERESTART, unix.ENOENT, unix.ENOBUFS, unix.EINTR, unix.EAGAIN} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{unix.ERESTART, unix.ENOENT, unix.ENOBUFS, unix.EINTR, unix.EAGAIN},
+		func(errno error) bool { return errors.Is(err, errno) })
 }
 
 // tryRemove reads and writes once, and reports whether the read was consistent. It uses a

@@ -1,6 +1,7 @@
 package livenode
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -296,25 +297,15 @@ func selectAddress(list []netlink.Addr, index int, via netip.Addr) (netip.Addr, 
 			continue
 		}
 		addr = addr.Unmap()
-		if !elsewhere.IsValid() {
-			elsewhere = addr
-		}
+		elsewhere = cmp.Or(elsewhere, addr)
 		if a.LinkIndex != index {
 			continue
 		}
-		subnet := a.IPNet
-		if a.Peer != nil {
-			subnet = a.Peer
-		}
-		if subnet.Contains(via.AsSlice()) {
+		if cmp.Or(a.Peer, a.IPNet).Contains(via.AsSlice()) {
 			return addr, true
 		}
-		if !first.IsValid() {
-			first = addr
-		}
+		first = cmp.Or(first, addr)
 	}
-	if first.IsValid() {
-		return first, true
-	}
-	return elsewhere, elsewhere.IsValid()
+	addr := cmp.Or(first, elsewhere)
+	return addr, addr.IsValid()
 }

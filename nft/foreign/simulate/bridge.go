@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -51,9 +52,7 @@ func (w *walk) stopsARP(b BaseChain) (bool, error) {
 	if err != nil && !errors.Is(err, ErrNoRoute) {
 		return false, err
 	}
-	if !from.Via.IsValid() {
-		from.Via = w.frame.source().Addr()
-	}
+	from.Via = cmp.Or(from.Via, w.frame.source().Addr())
 	for i, l := range [...]Link{w.frame.in, w.frame.out} {
 		neighbour := [...]netip.Addr{from.Via, w.via(w.frame.destination().Addr())}[i]
 		if l == (Link{}) || l.Name == loopback {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables/expr"
@@ -213,12 +214,10 @@ func effects(e any) (computes, acts bool) {
 
 // hasEffect reports whether a rule can have an effect, now or on a later rule.
 func hasEffect(r Rule) bool {
-	for _, e := range r.Expressions {
-		if _, acts := effects(e); acts {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Expressions, func(e any) bool {
+		_, acts := effects(e)
+		return acts
+	})
 }
 
 func isPick(e any) bool {

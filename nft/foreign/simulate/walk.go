@@ -244,10 +244,7 @@ func (w *walk) pickHop(hops []NextHop) Route {
 }
 
 func (w *walk) via(a netip.Addr) netip.Addr {
-	if w.nextHop.IsValid() {
-		return w.nextHop
-	}
-	return a
+	return cmp.Or(w.nextHop, a)
 }
 
 func (w *walk) passHooks(hooks ...Hook) error {

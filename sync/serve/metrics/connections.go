@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -115,10 +116,7 @@ func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
 
 // labelsOf returns the labels of a Service port. One without a name has its number.
 func labelsOf(t *connections.PortTotal) []string {
-	port := t.ServicePortName.Port
-	if port == "" {
-		port = strconv.Itoa(int(t.Number))
-	}
+	port := cmp.Or(t.ServicePortName.Port, strconv.Itoa(int(t.Number)))
 	return []string{t.Namespace, t.Name, port, strings.ToUpper(t.Protocol.String()), t.Family.String()}
 }
 

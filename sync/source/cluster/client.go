@@ -75,9 +75,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 // ClientFor returns a client with this configuration.
 func ClientFor(config *rest.Config) (*Client, error) {
 	c := &Client{config: rest.CopyConfig(config)}
-	if c.config.UserAgent == "" {
-		c.config.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
+	c.config.UserAgent = cmp.Or(c.config.UserAgent, rest.DefaultKubernetesUserAgent())
 	c.config.Wrap(func(t http.RoundTripper) http.RoundTripper { return failureKeeper{t} })
 	var err error
 	if c.http, err = rest.HTTPClientFor(c.config); err != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -49,10 +50,7 @@ func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 
 // all returns the ranges, sorted and without duplicates.
 func (c *serviceCIDRs) all() []netip.Prefix {
-	var out []netip.Prefix
-	for _, ranges := range c.byName {
-		out = append(out, ranges...)
-	}
+	out := slices.Concat(slices.Collect(maps.Values(c.byName))...)
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }

@@ -139,10 +139,7 @@ func (c *Cluster) list(ctx context.Context) {
 	}
 	next := make([]*node, len(all))
 	for i, of := range all {
-		n := known[of.Name]
-		if n == nil {
-			n = &node{}
-		}
+		n := cmp.Or(known[of.Name], &node{})
 		if n.Pod != of.Pod { // another process, of which nothing is known
 			n.failures, n.next = 0, time.Time{}
 		}
