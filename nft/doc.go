@@ -119,7 +119,7 @@
 //	references                     which chains and sets are in use
 //	edit, batch, steps             a batch in the order that the kernel accepts, and divided; sets that are too small
 //	installed                      the rule set read back as frontends
-//	text_*                         batch, rule set, tables and differences as nft text
+//	text                           batch, rule set, tables and differences as nft text
 //
 // The text is here and not in a package of its own, because a statement is made as text and
 // expressions side by side. The netlink form is in kube-vmap/nft/wire, the socket in

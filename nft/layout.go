@@ -36,7 +36,7 @@ const concatBits = 6
 // each field is padded to 4 bytes.
 //
 // Every field must be known to Len, datatype, text, load (statement.go) and writeField
-// (text_batch.go), and in package wire to encoder.key, decoder.key and fieldTypeof. All of
+// (text.go), and in package wire to encoder.key, decoder.key and fieldTypeof. All of
 // them panic if a field is missing there, and tests call them with every field.
 type Field uint8
 

@@ -13,7 +13,7 @@
 // servers of all ports. kubectl proxy has no token, so anyone on the machine can use it.
 //
 // It is read-only. Other web sites cannot read it through the browser: they do not know the
-// token, the Host header must be ours (headers.go), and requests of other origins are refused.
+// token, the Host header must be ours (onlyLoopback), and requests of other origins are refused.
 // Pages are HTML, CSS and JavaScript modules, served as they are, without a build step; they
 // load nothing from other hosts. Values are inserted as text and attributes only, which the
 // browser enforces (Trusted Types).
@@ -32,15 +32,21 @@ import (
 	"context"
 	"crypto/subtle"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"kube-vmap/cmd/inspect/page/live"
+	"kube-vmap/sync/throttle"
 )
 
 //go:embed static
@@ -221,4 +227,113 @@ func files() http.Handler {
 		panic("page: " + err.Error()) // known at build time
 	}
 	return http.FileServerFS(texts)
+}
+
+// jsonAnswer is an answer in JSON for any number of requests.
+type jsonAnswer struct {
+	body []byte
+	pace throttle.Throttle // until it is old
+}
+
+func newAnswer(value any) (*jsonAnswer, error) {
+	body, err := json.Marshal(value)
+	return &jsonAnswer{body: body}, err
+}
+
+// serve sends the answer, without compression: browsers are on the same machine.
+func (a *jsonAnswer) serve(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	_, _ = w.Write(a.body) // fails only if the client is gone
+}
+
+func refuse(w http.ResponseWriter, code int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
+}
+
+type answers struct {
+	mu   sync.Mutex // held while one is made
+	last map[string]*jsonAnswer
+}
+
+const (
+	// answerPeriod is how long an answer is used at least.
+	answerPeriod = 2 * time.Second
+	// answerFactor times how long it took to make is the same, up to maxAnswerPeriod: a page
+	// calls a state stale after 12 s.
+	answerFactor    = 10
+	maxAnswerPeriod = 8 * time.Second
+)
+
+// get returns the last answer of this name, or makes one. The names are few.
+func (a *answers) get(name string, value func() any) (*jsonAnswer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	start := time.Now()
+	if last := a.last[name]; last != nil && last.pace.Remaining() > 0 {
+		return last, nil
+	}
+	made, err := newAnswer(value())
+	if err == nil {
+		made.pace = throttle.Throttle{Factor: answerFactor, Min: answerPeriod, Max: maxAnswerPeriod}
+		made.pace.Pause(time.Since(start))
+		a.last[name] = made
+	}
+	return made, err
+}
+
+// policy lets a page load only what its own server has. With Trusted Types the browser
+// refuses to parse markup from strings, so names of Services cannot become markup.
+var policy = strings.Join([]string{
+	"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
+	"base-uri 'none'", "frame-ancestors 'none'", "form-action 'none'",
+	"require-trusted-types-for 'script'", "trusted-types 'none'",
+}, "; ")
+
+// securityHeaders keeps other sites from using what is served, and answers out of caches.
+func securityHeaders(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy":      policy,
+			"Referrer-Policy":              "no-referrer",
+			"X-Content-Type-Options":       "nosniff",
+			"Cache-Control":                "no-store",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Embedder-Policy": "require-corp",
+			"Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			w.Header().Set(name, value)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// onlyLoopback serves requests for hosts that no other site controls: addresses of loopback, which
+// are not resolved, localhost, and its subdomains (RFC 6761 6.3: not resolved by DNS). By DNS
+// rebinding, a web site can make its own name resolve to 127.0.0.1, and then read what is served
+// there, since for the browser that is the same site. It cannot make the browser send another Host
+// header.
+func onlyLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.Host) {
+			refuse(w, http.StatusMisdirectedRequest, errors.New("unknown host name: use 127.0.0.1 or localhost"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback reports whether the value of a Host header is served.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

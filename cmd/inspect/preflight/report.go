@@ -1,9 +1,9 @@
 // Package preflight is kube-vmap preflight: it finds out on a node, before kube-vmap is
 // installed there, whether something prevents that. It changes nothing.
 //
-//	checks.go     all checks in order; kernel, sysctls, API server
-//	paths.go      packets of Services and health checks, simulated as after the take-over
-//	rules.go      which proxy runs in which mode, and whether taking over can be undone
+//	checks.go     all checks in order; kernel, sysctls, API server; which proxy runs in which
+//	              mode, and whether taking over can be undone; packets of Services and health
+//	              checks, simulated as after the take-over
 //	known ones    package components; each has a row in docs/compatibility.md
 //	      |
 //	      v
