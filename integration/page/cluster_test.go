@@ -10,6 +10,7 @@ import (
 	"kube-vmap/cmd/inspect/explain/answer"
 	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/kubectl-vmap/explain"
+	"kube-vmap/cmd/kubectl-vmap/resolve"
 	"kube-vmap/nft/foreign/simulate/path"
 )
 
@@ -140,11 +141,11 @@ func journey() *explain.Report {
 	delivered := path.Reply{Verdict: path.VerdictDelivered, From: "10.96.0.10:80", To: "10.244.1.7"}
 	return &explain.Report{
 		Schema: 1, Arrives: answer.Sometimes,
-		From: explain.Party{Kind: "pod", Namespace: "shop", Name: "cart-7f9", Node: "node-1"}, To: explain.Party{Kind: "service", Namespace: "shop", Name: "web"},
+		From: resolve.Object{Kind: "pod", Namespace: "shop", Name: "cart-7f9", Node: "node-1"}, To: resolve.Object{Kind: "service", Namespace: "shop", Name: "web"},
 		Ways: []explain.Way{{
 			Family: "IPv4", Protocol: "TCP", From: "10.244.1.7", To: "10.96.0.10:80", Service: "shop/web:http", Kind: "ClusterIP", Arrives: answer.Sometimes,
 			Verdict: "arrives at 2 of 3 endpoints; on node-3 it is dropped",
-			Causes:  []explain.Cause{{Object: "NetworkPolicy shop/web", Field: "spec.ingress", Text: "a rule of another program on node-3 drops it"}},
+			Causes:  []resolve.Cause{{Object: "NetworkPolicy shop/web", Field: "spec.ingress", Text: "a rule of another program on node-3 drops it"}},
 			Client:  explain.NodeAnswer{Node: "node-1", Answer: clients},
 			Endpoints: []explain.Endpoint{
 				{Endpoint: at("10.244.1.9", delivered), Pod: "shop/web-1", On: "node-1", Arrives: answer.Always},
