@@ -20,9 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,16 +56,9 @@ func main() {
 
 // run returns the exit code: 0, or another one after a line on stderr that gives the reason.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills the process
-	root := rootCommand(stdout, stderr)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err != nil && err.Error() != "" && !errors.Is(err, errLogged) {
+	return exit.Run(rootCommand(stdout, stderr), args, func(err error) {
 		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	return exit.Code(err)
+	})
 }
 
 // rootCommand returns the proxy itself with its subcommands.

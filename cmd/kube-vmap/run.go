@@ -47,17 +47,12 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	if p.loop, err = c.Loop(); err != nil {
 		return err
 	}
-	if err := p.start(ctx); err != nil && c.Proxy.Logging.Format == "json" {
+	if err = p.start(ctx); err != nil && c.Proxy.Logging.Format == "json" {
 		log.Error("kube-vmap ends", "err", err)
-		return &exit.Error{Code: exit.Code(err), Err: errLogged}
-	} else if err != nil {
-		return err
+		return &exit.Error{Code: exit.Code(err)} // the log has it
 	}
-	return nil
+	return err
 }
-
-// errLogged is an error that is in the log already.
-var errLogged = errors.New("see the log")
 
 // start runs the proxy, or with --init-only prepares the node for it.
 func (p *proxy) start(ctx context.Context) error {

@@ -13,10 +13,8 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -41,16 +39,7 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it immediately, whatever it waits for
-	root := rootCommand(stdout, stderr)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintln(stderr, "error:", err)
-	}
-	return exit.Code(err)
+	return exit.Run(rootCommand(stdout, stderr), args, func(err error) { _, _ = fmt.Fprintln(stderr, "error:", err) })
 }
 
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {

@@ -5,7 +5,11 @@
 package exit
 
 import (
+	"context"
 	"errors"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -32,6 +36,20 @@ func (e *Error) Error() string {
 
 // Unwrap returns the error that is printed.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Run runs a command until it ends or a signal ends its context, and returns its exit code. A second
+// signal kills the process, whatever it waits for. report gets an error that is to be printed.
+func Run(root *cobra.Command, args []string, report func(error)) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		report(err)
+	}
+	return Code(err)
+}
 
 // Code returns the exit code for what a command returned.
 func Code(err error) int {
