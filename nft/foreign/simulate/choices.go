@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/jhash"
 )
 
 // numgen returns a number; each possible one has a walk of its own.
@@ -41,7 +43,7 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 	}
 	var n uint32
 	if e.Type == expr.HashTypeJenkins && v.isKnown() {
-		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
+		n = jhash.Mod(v.bytes, e.Modulus, e.Seed)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
 		total, err := w.slotsInUse(e.Modulus, e.DestRegister)

@@ -1,12 +1,19 @@
-package simulate
+// Package jhash has the hash of nft's expression jhash.
+package jhash
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// jhash is the kernel's hash of bytes (include/linux/jhash.h), Bob Jenkins' lookup3.
-func jhash(key []byte, seed uint32) uint32 {
+// Mod returns the hash of a key below a limit, as the kernel brings it there (reciprocal_scale,
+// include/linux/kernel.h).
+func Mod(key []byte, limit, seed uint32) uint32 {
+	return uint32(uint64(hash(key, seed)) * uint64(limit) >> 32)
+}
+
+// hash is the kernel's hash of bytes (include/linux/jhash.h), Bob Jenkins' lookup3.
+func hash(key []byte, seed uint32) uint32 {
 	const initial = 0xdeadbeef // JHASH_INITVAL
 	a := initial + uint32(len(key)) + seed
 	b, c := a, a
@@ -54,6 +61,3 @@ func final(a, b, c uint32) uint32 {
 	c = (c ^ b) - bits.RotateLeft32(b, 24)
 	return c
 }
-
-// scale brings a hash below a limit (reciprocal_scale, include/linux/kernel.h).
-func scale(hash, limit uint32) uint32 { return uint32(uint64(hash) * uint64(limit) >> 32) }
