@@ -31,7 +31,8 @@ const (
 	ChainSourcePort // source-port: masquerades, with a source port by protocol
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
-	ChainRetry          // retry: drops refusals of endpoints, to be retried
+	ChainRetry          // retry: drops refusals of endpoints, to be retried; notes who accepts
+	ChainAccepted       // accepted: translates a retry to an endpoint that has just accepted
 	ChainNodePortCheck  // source-check-node-ports: drops sources that may not use a node port
 	ChainHold           // hold: records who waits for an endpoint, and drops
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
@@ -75,11 +76,22 @@ const (
 	pickSourceHash
 	pickMaglev
 	pickSticky // at random, but a remembered client gets the same one again
-	// The same hashes, but at random for connections that were refused.
+	// The same as the first four, but connections that were refused go to an endpoint that has just
+	// accepted, or else, with a hash, to a random one.
+	pickRandomRetry
+	pickRoundRobinRetry
 	pickSourceHashRetry
 	pickMaglevRetry
 	methods
 )
+
+// once is the method for connections that were not refused.
+func (m method) once() method {
+	if m >= pickRandomRetry {
+		return m - pickRandomRetry
+	}
+	return m
+}
 
 // methodSchema has the name of the balancing chains of each method, and the scheduler that
 // it implements.
@@ -93,6 +105,8 @@ var methodSchema = [methods]struct {
 	pickMaglev:     {"maglev", model.SchedulerMaglev},
 	pickSticky:     {"sticky", model.SchedulerRandom},
 
+	pickRandomRetry:     {"lb-retry", model.SchedulerRandom},
+	pickRoundRobinRetry: {"rr-retry", model.SchedulerRoundRobin},
 	pickSourceHashRetry: {"sh-retry", model.SchedulerSourceHash},
 	pickMaglevRetry:     {"maglev-retry", model.SchedulerMaglev},
 }
@@ -173,6 +187,7 @@ var chainSchema = [chainKinds]struct {
 	ChainReject:            {"reject-chain", MeansRejects},
 	ChainEndpoint:          {"ep", MeansTranslates},
 	ChainRetry:             {"retry", MeansRetries},
+	ChainAccepted:          {"accepted", MeansTranslates},
 	ChainNodePortCheck:     {"source-check-node-ports", MeansChecksSource},
 	ChainHold:              {"hold", MeansHolds},
 	ChainStickyEndpoint:    {"sticky-endpoint", MeansTranslates},

@@ -20,8 +20,8 @@ type frontendState struct {
 	// chain is the target, if it is served.
 	chain ChainID
 	slots slots
-	// numbers are nil unless clients of the pool are remembered.
-	numbers *stickyNumbers
+	// numbers are nil unless clients of the pool are remembered, or retried.
+	numbers *endpointNumbers
 	// tracksAddrs means that the addresses of its endpoints are in SetEndpointIPs.
 	tracksAddrs bool
 	// answersPing means that its address is not in SetNoPingIPs.
@@ -91,16 +91,13 @@ func methodOf(p *model.Pool, n int) (m method) {
 	for by := p.PicksOneOf(n); methodSchema[m].scheduler != by; {
 		m++
 	}
-	switch {
-	case p.RetryRefused && m == pickSourceHash:
-		return pickSourceHashRetry
-	case p.RetryRefused && m == pickMaglev:
-		return pickMaglevRetry
+	if p.RetryRefused && n > 1 {
+		m += pickRandomRetry
 	}
 	return m
 }
 
-func (m method) isMaglev() bool { return m == pickMaglev || m == pickMaglevRetry }
+func (m method) isMaglev() bool { return m.once() == pickMaglev }
 
 // balancer completes a chain by how it picks an endpoint of the pool, and from how many
 // slots.
@@ -153,7 +150,7 @@ type slotList struct {
 	kind  SetKind
 	local bool
 	list  []netip.AddrPort
-	// spread has the distinct endpoints, and numbers their numbers, if clients are remembered.
+	// spread has the distinct endpoints, and numbers their numbers, if they have some.
 	spread  spread
 	numbers []uint32
 }
@@ -161,9 +158,12 @@ type slotList struct {
 // slotList returns the list of all endpoints, or of those on this node.
 func (p *frontendState) slotList(local bool) slotList {
 	r := slotList{frontendState: p, kind: SetEndpoints, local: local, list: p.slots.list(local)}
+	if p.numbers != nil {
+		r.spread, r.numbers = spreadOf(p.Pool, local), p.numbers.list(local)
+	}
 	switch {
-	case p.numbers != nil:
-		r.kind, r.spread, r.numbers = SetStickyNumbers, spreadOf(p.Pool, local), p.numbers.list(local)
+	case p.Pool.Affinity > 0:
+		r.kind = SetStickyNumbers
 	case len(r.list) > MaxSlots:
 		r.kind = SetEndpointsMany
 	}

@@ -52,6 +52,7 @@
 //	reject-chain             -                             rejects: TCP reset, ICMP port unreachable
 //	ep-N                     -                             translates to the endpoint in slot N
 //	retry                    -                             drops refusals of endpoints, for the client to send again
+//	accepted                 -                             sends a retry to an endpoint that has just accepted
 //	source-check-node-ports  -                             source-check for restricted-node-ports
 //	hold                     -                             records who waits for an endpoint, and drops
 //	sticky-endpoint          -                             translates to the endpoint whose number the packet has
@@ -102,6 +103,7 @@
 //	refusals                 original daddr . proto . original dport        frontends that retry; counts refusals
 //	retried                  original daddr . proto . original dport        the same; counts what was retried
 //	retrying                 original saddr . original sport . original daddr . original dport . number  by packets
+//	accepted                 original dport . original daddr : number      by packets: who has just accepted
 //	restricted               daddr . proto . dport                         frontends with source ranges
 //	allowed-sources-N        client . daddr . proto . dport                allowed sources, by the length N of the prefix
 //	denied-sources-N         client . daddr . proto . dport                denied sources, the same

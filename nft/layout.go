@@ -52,7 +52,7 @@ const (
 	FieldOriginalPort
 	FieldOriginalSource // the client before translation, and its port
 	FieldOriginalSourcePort
-	FieldNumber // the packet's priority, which has the number of an endpoint (stickyNumbers)
+	FieldNumber // the packet's priority, which has the number of an endpoint (endpointNumbers)
 	fields
 )
 

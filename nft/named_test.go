@@ -110,7 +110,7 @@ func TestSampleHasEveryChainAndSet(t *testing.T) {
 		}
 		for kind := range setKinds {
 			unfilled := kind == SetNoEndpointServices || kind == SetNoEndpointNodePorts || kind == SetNodeIPs || kind == SetHairpin || kind == SetAffinity || kind == SetConnections || kind == SetUncounted ||
-				kind == SetHeld || kind == SetWaiting || kind == SetRetrying
+				kind == SetHeld || kind == SetWaiting || kind == SetRetrying || kind == SetAccepted
 			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
 				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)
 			}

@@ -20,7 +20,7 @@ func TestNumbersOfEndpointsAreStable(t *testing.T) {
 		"10.244.1.2:8080": "f6ca:3161", "10.244.2.7:80": "f489:7688",
 		"[fd00:10:244:1::2]:8080": "f247:33e9", "[fd00:10:244:2::7]:80": "f0ed:4831",
 	} {
-		if got := ClassID(numbered([]netip.AddrPort{netip.MustParseAddrPort(endpoint)})[0]); got != want {
+		if got := ClassID(numbered([]netip.AddrPort{netip.MustParseAddrPort(endpoint)}, endpointHash)[0]); got != want {
 			t.Errorf("%s has number %s, want %s", endpoint, got, want)
 		}
 	}
@@ -54,7 +54,7 @@ func endpointsWithHash(n int, from, to uint32) (list []netip.AddrPort) {
 // limit is the time for the same number of other endpoints.
 func TestNumbersOfEndpointsDiffer(t *testing.T) {
 	pair := collidingEndpoints()
-	alone, both := numbered(pair[1:]), numbered(pair[:])
+	alone, both := numbered(pair[1:], endpointHash), numbered(pair[:], endpointHash)
 	if alone[0] != both[0] || both[1] != both[0]+1 {
 		t.Errorf("%v have the numbers %x, and the second alone %x", pair, both, alone)
 	}
@@ -66,7 +66,7 @@ func TestNumbersOfEndpointsDiffer(t *testing.T) {
 		"the highest": slices.Repeat(endpointsWithHash(4, numberMask-1<<12, numberMask+1), 1<<12),
 	} {
 		start := costtest.ProcessorTime()
-		all := numbered(list)
+		all := numbered(list, endpointHash)
 		took := costtest.ProcessorTime() - start
 		slices.Sort(all)
 		if n := len(slices.Compact(all)); n != len(list) || all[0] < numberMark || took > time.Second {

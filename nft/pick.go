@@ -27,12 +27,12 @@ const hashSeed = 0x6b766d70
 
 // text is the expression in nft's words.
 func (d pick) text(fam *family) string {
-	switch d.method {
+	switch d.method.once() {
 	case pickRoundRobin:
 		return fmt.Sprintf("numgen inc mod %d", d.count)
-	case pickSourceHash, pickSourceHashRetry:
+	case pickSourceHash:
 		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, d.seed())
-	case pickMaglev, pickMaglevRetry:
+	case pickMaglev:
 		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, d.seed())
 	case pickRandom, pickSticky:
 		return fmt.Sprintf("numgen random mod %d", d.count)
@@ -43,12 +43,12 @@ func (d pick) text(fam *family) string {
 // expression puts the number into a register. It overwrites the registers from source on with
 // the hashed data.
 func (d pick) expression(fam *family, reg, source uint32) []any {
-	switch d.method {
+	switch d.method.once() {
 	case pickRoundRobin:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
-	case pickSourceHash, pickSourceHashRetry:
+	case pickSourceHash:
 		return append(FieldSource.load(fam, source, d), d.hash(reg, source, fam.addrLen))
-	case pickMaglev, pickMaglevRetry:
+	case pickMaglev:
 		sport := &expr.Payload{
 			DestRegister: source + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}

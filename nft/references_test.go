@@ -59,7 +59,7 @@ func realChains(f model.Family) []ChainID {
 		default:
 			return false
 		}
-		few := id.Method == pickSourceHash || id.Method == pickSourceHashRetry || id.Method.isMaglev()
+		few := id.Method.once() == pickSourceHash || id.Method.isMaglev()
 		return id.N == 0 || few && id.N > MaxSlots || id.Method == pickSticky && id.Seconds == 0
 	})
 }

@@ -2,7 +2,6 @@ package nft
 
 import (
 	"hash/fnv"
-	"slices"
 	"strings"
 
 	"kube-vmap/model"
@@ -40,6 +39,8 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 		return id.balanceRules(fam)
 	case ChainRetry:
 		return retryRules(id.Family, has)
+	case ChainAccepted:
+		return id.acceptedRules()
 	case ChainHold:
 		return holdRules(id.Family)
 	case ChainEndpoint:
@@ -79,7 +80,7 @@ func (c *Config) baseRules(id ChainID, fam *family, has func(SetID) bool) []Rule
 			rules = append(rules, Rule{invalid(), in(set(SetEndpointIPs)), protocolIs(model.TCP), drop()})
 		}
 		if has(set(SetRefusals)) {
-			rules = append(rules, refusalRule(id.Family))
+			rules = append(rules, replyRule(id.Family))
 		}
 		return rules
 	case ChainNATPrerouting, ChainNATOutput:
@@ -287,14 +288,18 @@ func (id ChainID) rewriteRules() []Rule {
 // balanceRules pick one of N endpoints.
 func (id ChainID) balanceRules(fam *family) []Rule {
 	d := pick{count: id.N, method: id.Method}
+	var rules []Rule
+	if id.Method >= pickRandomRetry {
+		rules = append(rules, id.retryRule(jump(ChainID{Family: id.Family, Kind: ChainAccepted, Local: id.Local})))
+	}
 	switch {
 	case id.Method == pickSticky:
 		return id.stickyRules()
 	case id.N > MaxSlots:
-		return []Rule{
+		return append(rules, []Rule{
 			{notICMP(fam), translate(id.set(SetEndpointsMany), d)},
 			{notICMP(fam), translate(id.set(SetEndpointsMany), pick{count: 1})}, // see endpointRules
-		}
+		}...)
 	}
 	first := ChainID{Family: id.Family, Kind: ChainEndpoint, Local: id.Local}
 	if id.N == 1 {
@@ -305,11 +310,10 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 		choices[k] = first
 		choices[k].N = uint32(k)
 	}
-	rules := []Rule{{pickOne(fam, d, choices)}, {goTo(first)}}
 	if id.Method >= pickSourceHashRetry {
-		rules = slices.Insert(rules, 0, retryAtRandom(id, choices))
+		rules = append(rules, id.retryRule(pickOne(fam, pick{count: id.N}, choices)))
 	}
-	return rules
+	return append(rules, Rule{pickOne(fam, d, choices)}, Rule{goTo(first)})
 }
 
 // endpointRules translate to the endpoint of a slot. A packet can meet a commit between two

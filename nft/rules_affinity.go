@@ -14,7 +14,7 @@ import (
 	"kube-vmap/model"
 )
 
-// The affinity map has the number of the endpoint that a client has ([stickyNumbers]). Another
+// The affinity map has the number of the endpoint that a client has ([endpointNumbers]). Another
 // map translates the Service and the number to the endpoint, so an endpoint does not need
 // a chain. In between the number is the packet's priority: nft prints that as the data of
 // an element, but not a look-up. It is removed after the hook (restorePriority).
@@ -116,7 +116,7 @@ func writePriority() *expr.Meta {
 
 // remember notes that the client has the endpoint of the packet's number, until a timeout.
 func remember(id SetID, timeout time.Duration) Statement {
-	return changeClient(id, "update", " timeout "+durationText(timeout), &expr.Dynset{
+	return changeNumber(id, "update", " timeout "+durationText(timeout), &expr.Dynset{
 		Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
 	})
 }
@@ -124,13 +124,13 @@ func remember(id SetID, timeout time.Duration) Statement {
 // dynsetDelete is NFT_DYNSET_OP_DELETE.
 const dynsetDelete = 2
 
-// forget deletes the client's entry. The data decides nothing, but the kernel requires some
-// (nft_dynset_init).
+// forget deletes the packet's entry of a map of numbers. The data decides nothing, but the kernel
+// requires some (nft_dynset_init).
 func forget(id SetID) Statement {
-	return changeClient(id, "delete", "", &expr.Dynset{Operation: dynsetDelete})
+	return changeNumber(id, "delete", "", &expr.Dynset{Operation: dynsetDelete})
 }
 
-func changeClient(id SetID, word, options string, change *expr.Dynset) Statement {
+func changeNumber(id SetID, word, options string, change *expr.Dynset) Statement {
 	load, next := loadKey(id, pick{})
 	change.SrcRegKey, change.SrcRegData, change.SetName, change.SetID = regKey, next, id.Name(), byNameOnly
 	return Statement{
@@ -165,7 +165,7 @@ func durationText(d time.Duration) string {
 	for _, unit := range [...]struct {
 		name string
 		size time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
 		if n := d / unit.size; n > 0 {
 			fmt.Fprintf(&s, "%d%s", n, unit.name)
 			d %= unit.size
@@ -174,25 +174,28 @@ func durationText(d time.Duration) string {
 	return s.String()
 }
 
-// stickyNumbers are the numbers of a pool's endpoints, in the order of its lists: what the
-// kernel remembers for a client.
+// endpointNumbers are the numbers of a pool's endpoints, in the order of its lists: what the
+// kernel remembers for a client, or of the endpoint that accepted last.
 //
 // A number follows from the endpoint alone. So it survives restarts, other slots and other
 // endpoints without any state, and is the same on all nodes. It need only be unique within
 // one list of one pool: if two endpoints there have the same hash, the later one gets the
 // next number. A client that remembers the number of a removed endpoint can at worst, in
 // one of 2^28 cases, keep to another endpoint of the same Service.
-type stickyNumbers struct{ cluster, local []uint32 }
+type endpointNumbers struct{ cluster, local []uint32 }
 
-// numbersOf returns the numbers of a pool's endpoints, or nil without affinity.
-func numbersOf(p *model.Pool) *stickyNumbers {
-	if p.Affinity == 0 {
-		return nil
+// numbersOf returns the numbers of a pool's endpoints, or nil if it needs none.
+func numbersOf(p *model.Pool) *endpointNumbers {
+	switch {
+	case p.Affinity > 0:
+		return &endpointNumbers{numbered(p.Cluster, endpointHash), numbered(p.Local, endpointHash)}
+	case p.RetryRefused:
+		return &endpointNumbers{numbered(p.Cluster, replyHash), numbered(p.Local, replyHash)}
 	}
-	return &stickyNumbers{cluster: numbered(p.Cluster), local: numbered(p.Local)}
+	return nil
 }
 
-func (n *stickyNumbers) list(local bool) []uint32 {
+func (n *endpointNumbers) list(local bool) []uint32 {
 	if local {
 		return n.local
 	}
@@ -209,11 +212,11 @@ const (
 // one before is as high. It sorts, because authors of EndpointSlices can find any number of
 // endpoints with the same hash; to look for a free number for each would take the square of
 // that.
-func numbered(endpoints []netip.AddrPort) []uint32 {
+func numbered(endpoints []netip.AddrPort, hash func(netip.AddrPort) uint32) []uint32 {
 	var few [32]uint64 // not on the heap
 	byHash := few[:0]  // hash and index
 	for i, e := range endpoints {
-		byHash = append(byHash, uint64(endpointHash(e))<<32|uint64(i))
+		byHash = append(byHash, uint64(hash(e))<<32|uint64(i))
 	}
 	slices.Sort(byHash)
 	out, next := make([]uint32, len(endpoints)), uint64(0)

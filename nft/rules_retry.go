@@ -2,6 +2,7 @@ package nft
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/jhash"
 )
 
 // A reset that replies to the first packet of a connection is dropped if the Service retries
@@ -19,10 +21,17 @@ import (
 //	set refusals   10.96.0.10 . tcp . 80 counter limit rate 500/second burst 1000 packets
 //	set retrying   192.0.2.7 . 40312 . 10.96.0.10 . 80 . f000:0 expires 29s
 //	set retried    10.96.0.10 . tcp . 80 counter
+//	map accepted   80 . 10.96.0.10 expires 400ms : f0ab:7
 //
 // An element of retrying is a retry of a connection, by its number; nft cannot count otherwise
 // without a look-up counting, too. The key of a node port has address zero: with a mask of zero,
 // one set serves both kinds of frontends.
+//
+// A retry goes to an endpoint that has just accepted, if the Service still has it: the number in
+// accepted follows from the source of the reply, and map sticky-endpoints has the endpoint. At random,
+// one of 600 connections would meet four endpoints that refuse, if a fifth of them do. An entry is not
+// replaced until it expires: deleted elements remain in the kernel's table for a second
+// (nft_rhash_gc), which takes few with the same key. Clients with session affinity are retried at random.
 
 const (
 	// maxRetries is how often a connection is retried within retryTime.
@@ -30,6 +39,10 @@ const (
 	retryTime  = 30 * time.Second
 	// MaxRetrying is how many retries are recorded in each family.
 	MaxRetrying = 1 << 18
+	// MaxAccepted is how many frontends have an entry in accepted, in each family. Its time is shorter
+	// than that between two attempts: an endpoint that accepted and then refuses costs one retry.
+	MaxAccepted  = 1 << 16
+	acceptedTime = 500 * time.Millisecond
 	// retryDone is the priority of a packet to drop.
 	retryDone = numberMark | (maxRetries + 1)
 )
@@ -37,31 +50,60 @@ const (
 // retryLimit is for the refusals of a frontend, which can have a sixteenth of MaxRetrying.
 var retryLimit = &expr.Limit{Type: expr.LimitTypePkts, Unit: expr.LimitTimeSecond, Rate: 500, Burst: 1000}
 
-// refusalRule sends resets that reply to a first packet to the rules that drop them. A later reset of
-// a connection does not acknowledge anything (RFC 9293, 3.10.7). Established connections are assured.
-func refusalRule(f model.Family) Rule {
-	const flagsAt, resetAndAck = 13, 1<<2 | 1<<4
+// replyRule sends what replies to the first packets of a connection to the retry rules. Established
+// connections are assured.
+func replyRule(f model.Family) Rule {
 	return Rule{
 		notAssured(), translated(),
 		{Text: "ct direction reply", Expressions: []any{
 			&expr.Ct{Key: expr.CtKeyDIRECTION, Register: regValue},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{1}},
 		}},
-		{Text: fmt.Sprintf("tcp flags == %#x", resetAndAck), Expressions: append(protocolIs(model.TCP).Expressions,
-			&expr.Payload{DestRegister: regValue, Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: flagsAt, Len: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{resetAndAck}},
-		)},
-		jump(ChainID{Family: f, Kind: ChainRetry}),
+		protocolIs(model.TCP), jump(ChainID{Family: f, Kind: ChainRetry}),
 	}
 }
 
-// retryRules drop the packet if its connection can be retried, which its priority says from rule to
+// notRefused matches packets but resets that reply to a first packet: a later reset does not
+// acknowledge anything (RFC 9293, 3.10.7).
+func notRefused() Statement {
+	const flagsAt, resetAndAck = 13, 1<<2 | 1<<4
+	return Statement{
+		Text: fmt.Sprintf("tcp flags != %#x", resetAndAck),
+		Expressions: append(protocolIs(model.TCP).Expressions,
+			&expr.Payload{DestRegister: regValue, Base: unix.NFT_PAYLOAD_TRANSPORT_HEADER, Offset: flagsAt, Len: 1},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: []byte{resetAndAck}}),
+	}
+}
+
+// replyPick makes the number of the endpoint that replies, without the mark: what a hash of Maglev
+// makes of a client.
+var replyPick = pick{count: numberMask + 1, method: pickMaglev}
+
+// setReplyNumber makes the number of the endpoint that replies the packet's priority.
+func setReplyNumber(fam *family) Statement {
+	load := replyPick.expression(fam, regValue, regKey)
+	load[len(load)-1].(*expr.Hash).Offset = numberMark
+	return Statement{
+		Text:        fmt.Sprintf("meta priority set %s offset %d", replyPick.text(fam), uint32(numberMark)),
+		Expressions: append(load, writePriority()),
+	}
+}
+
+// replyHash is the hash of setReplyNumber.
+func replyHash(e netip.AddrPort) uint32 {
+	key := append(e.Addr().AsSlice(), byte(e.Port()>>8), byte(e.Port()), 0, 0)
+	return jhash.Mod(key, replyPick.count, replyPick.seed())
+}
+
+// retryRules note which endpoint accepts, and drop a refusal if its connection can be retried, which its priority says from rule to
 // rule. A client with session affinity forgets the endpoint: the packet becomes one of the client for
 // that.
 func retryRules(f model.Family, has func(SetID) bool) []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
 	tcp, nodeAddr := protocolIs(model.TCP), originalIn(set(SetNodeIPs))
 	rules := []Rule{
+		{notRefused(), setReplyNumber(&families[f]), addNumber(set(SetAccepted))},
+		{notRefused(), setPriority(0), back()},
 		{tcp, in(set(SetRefusals)), setPriority(numberMark)},
 		{priorityIsNot(numberMark), tcp, nodeAddr, inNodePorts(set(SetRefusals)), setPriority(numberMark)},
 		{priorityIsNot(numberMark), back()},
@@ -95,12 +137,20 @@ func retryRules(f model.Family, has func(SetID) bool) []Rule {
 	return append(rules, Rule{drop()})
 }
 
-// retryAtRandom picks any endpoint for a connection that was refused.
-func retryAtRandom(id ChainID, choices []ChainID) Rule {
-	return Rule{
-		setPriority(numberMark), protocolIs(model.TCP), in(SetID{Family: id.Family, Kind: SetRetrying}),
-		pickOne(&families[id.Family], pick{count: id.N}, choices),
-	}
+// retryRule picks an endpoint for a connection that was refused.
+func (id ChainID) retryRule(choose Statement) Rule {
+	return Rule{setPriority(numberMark), protocolIs(model.TCP), in(SetID{Family: id.Family, Kind: SetRetrying}), choose}
+}
+
+// acceptedRules translate to an endpoint that has just accepted, unless the Service has lost it.
+func (id ChainID) acceptedRules() []Rule {
+	last := SetID{Family: id.Family, Kind: SetAccepted}
+	return []Rule{{withPorts(), setNumber(last, pick{}), translate(id.set(SetStickyEndpoints), pick{})}}
+}
+
+// addNumber notes the packet's number, if the map has none.
+func addNumber(id SetID) Statement {
+	return changeNumber(id, "add", "", &expr.Dynset{Operation: unix.NFT_DYNSET_OP_ADD})
 }
 
 // reverseRules make a reset a packet of its client to the ClusterIP, which is the key of affinity maps.

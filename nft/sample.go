@@ -68,9 +68,10 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	// Maglev needs the same as source hash, in many more chains. Add a new scheduler here
 	// if it needs another expression.
 	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash} {
-		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
+		for _, retry := range [...]bool{false, true} {
+			add(model.Pool{Scheduler: s, RetryRefused: retry, Cluster: endpoints[:2], Local: endpoints[:2]})
+		}
 	}
-	add(model.Pool{Scheduler: model.SchedulerSourceHash, RetryRefused: true, Cluster: endpoints[:2], Local: endpoints[:2]})
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
 	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
 	held := model.Match{Family: f, Addr: addr.Next(), Protocol: model.TCP, Port: 3}

@@ -36,7 +36,7 @@ const (
 	SetEndpoints                           // the endpoints in a slot; one map for each slot
 	SetEndpointsMany                       // the endpoints of Services with more than MaxSlots
 	SetStickyNumbers                       // the number of the endpoint in each slot, where clients are remembered
-	SetStickyEndpoints                     // the endpoint of each of these numbers
+	SetStickyEndpoints                     // the endpoint of each number, there and where clients are retried
 	SetAffinity                            // the number of the endpoint that a client has
 	SetConnections                         // connections by destination and endpoint, with [Config].CountConnections
 	SetUncounted                           // frontends whose connections are not counted for now
@@ -46,6 +46,7 @@ const (
 	SetRefusals                            // frontends that retry; counts refusals of their endpoints
 	SetRetried                             // the same; counts those that were retried
 	SetRetrying                            // retries of connections
+	SetAccepted                            // the number of an endpoint that has just accepted, by frontend
 	SetRestricted                          // frontends that only SetAllowedSources may use
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	SetDeniedSources                       // who of these may not; the same
@@ -73,6 +74,9 @@ var (
 	retryKey = []Field{
 		FieldOriginalSource, FieldOriginalSourcePort, FieldOriginalDestination, FieldOriginalPort, FieldNumber,
 	}
+	// acceptedKey is a frontend of TCP before translation. nft 1.0.6 cannot load a map from addresses of
+	// IPv6 to numbers with the address first.
+	acceptedKey = []Field{FieldOriginalPort, FieldOriginalDestination}
 	// countKey is a connection before and after translation.
 	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
 )
@@ -121,6 +125,9 @@ var setSchema = [setKinds]struct {
 	}},
 	SetRetried:  {"retried", Layout{Key: originalKey, Expressions: []expr.Any{&expr.Counter{}}, expressions: "counter"}},
 	SetRetrying: {"retrying", Layout{Key: retryKey, limit: MaxRetrying, timeout: true, expires: retryTime}},
+	SetAccepted: {"accepted", Layout{
+		Key: acceptedKey, Content: ContentNumber, limit: MaxAccepted, timeout: true, expires: acceptedTime,
+	}},
 
 	SetRestricted:          {"restricted", Layout{Key: frontendKey}},
 	SetRestrictedNodePorts: {"restricted-node-ports", Layout{Key: nodePortKey}},
