@@ -84,7 +84,8 @@ func setReplyNumber(fam *family) Statement {
 	load := replyPick.expression(fam, regValue, regKey)
 	load[len(load)-1].(*expr.Hash).Offset = numberMark
 	return Statement{
-		Text:        fmt.Sprintf("meta priority set %s offset %d", replyPick.text(fam), uint32(numberMark)),
+		Text: fmt.Sprintf("meta priority set %s offset %d",
+			strings.Replace(replyPick.text(fam), "th sport", "tcp sport", 1), uint32(numberMark)),
 		Expressions: append(load, writePriority()),
 	}
 }

@@ -182,5 +182,8 @@ func (w *ruleWriter) hash(e *expr.Hash) {
 	if e.Seed != 0 {
 		text += fmt.Sprintf(" seed 0x%x", e.Seed)
 	}
+	if e.Offset != 0 {
+		text += fmt.Sprintf(" offset %d", e.Offset)
+	}
 	w.load(field{text, formNative, 4}, e.DestRegister, false, false)
 }
