@@ -32,22 +32,24 @@ const floorRules = `table %[1]s floor {
 
 // maxFloors is for each kind of packet how many times as long as by the floor's rules its way through
 // ours may take, without the forwarding. One of an open connection has a reply, one-way ones do not.
+// With another Service of the node that retries, the whole packet may take retries times as long.
 var maxFloors = [...]struct {
-	name string
-	most float64
-}{{"first", 1.45}, {"one-way", 1.2}, {"established", 1.25}}
+	name          string
+	most, retries float64
+}{{"first", 1.45, 0}, {"one-way", 1.2, 0}, {"established", 1.25, 1.01}}
 
 // BenchmarkPackets measures datagrams of 60 bytes (80 with IPv6) that a node forwards between two
 // pods: as they are, translated by the floor's rules, and by ours with the settings of the daemon.
 func BenchmarkPackets(b *testing.B) {
-	plain, floor, ours := newForwarder(b), newForwarder(b), newForwarder(b)
+	plain, floor, ours, retries := newForwarder(b), newForwarder(b), newForwarder(b), newForwarder(b)
 	for f, words := range [...][2]string{model.IPv4: {"ip", "ipv4_addr"}, model.IPv6: {"ip6", "ipv6_addr"}} {
 		plain.to[f] = plain.endpoint(model.Family(f))
 		floor.to[f] = serviceAt(model.Family(f))
 		labtest.Run(b, floor.Node.Host, fmt.Sprintf(floorRules, words[0], words[1],
 			floor.to[f].Addr(), servicePort, floor.endpoint(model.Family(f)).Addr(), podPort), "nft", "-f", "-")
 	}
-	ours.serve(b)
+	ours.serve(b, false)
+	retries.serve(b, true)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	rounds := 100
@@ -57,7 +59,7 @@ func BenchmarkPackets(b *testing.B) {
 	for range rounds {
 		for _, f := range model.Families {
 			for kind := range maxFloors {
-				for _, r := range [...]*forwarder{plain, floor, ours} {
+				for _, r := range [...]*forwarder{plain, floor, ours, retries} {
 					r.burst(b, f, kind)
 				}
 			}
@@ -71,7 +73,8 @@ func BenchmarkPackets(b *testing.B) {
 			report.Line(b, k.name+"/"+f.String(),
 				report.Number("ns-forwarded", int(forwarded), 0), report.Number("ns-floor", int(above(floor)), 0),
 				report.Number("ns-Service", int(above(ours)), 0),
-				report.Ratio("x-floor-undisturbed", above(ours), above(floor), k.most))
+				report.Ratio("x-floor-undisturbed", above(ours), above(floor), k.most),
+				report.Ratio("x-retries-undisturbed", retries.took[f][kind].At(0), ours.took[f][kind].At(0), k.retries))
 		}
 	}
 }
@@ -110,10 +113,15 @@ func serviceAt(f model.Family) netip.AddrPort {
 	return netip.AddrPortFrom(lab.After(lab.ServiceRanges[f].Addr(), number), servicePort)
 }
 
-// serve programs the Service among others.
-func (r *forwarder) serve(b *testing.B) {
+// serve programs the Service among others, one of which may retry.
+func (r *forwarder) serve(b *testing.B, retries bool) {
 	b.Helper()
 	c := newCluster(clusterIP, size{1_000, 10})
+	if retries {
+		other := c.service(1)
+		other.RetryRefused = true
+		c.services.SetService(other)
+	}
 	last := c.size.services + 1
 	service := c.service(last)
 	service.ClusterIPs, service.Ports[0].Protocol = nil, model.UDP

@@ -37,8 +37,8 @@ type Options struct {
 	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone if all
 	// source ranges of the Service are of the other family; kube-proxy leaves them open.
 	StrictSourceRanges bool
-	// AnswerPings has addresses of Services answer echo requests, as with kube-proxy in mode ipvs. In
-	// mode nftables they do not.
+	// AnswerPings has addresses of Services answer echo requests, as with kube-proxy in mode ipvs before
+	// 1.26.
 	AnswerPings bool
 	// EndTCPFlows ends TCP connections whose endpoint is gone. With kube-proxy they
 	// last as long as the endpoint answers.
