@@ -3,7 +3,6 @@ package takeover
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 
 	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/foreign/kubeproxy"
@@ -119,11 +117,9 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 	d := p.start()
 	d.AwaitMessage(suspendedMessage)
 	p.expect("in the probation", true, true, true, "probation until=")
-	p.expectNoOwnPort("in the probation")
 	p.run(p.fault(), "nft", "-f", "-")
 	p.awaitReturn(d)
 	p.expect("when returned", true, false, false, "returned at=")
-	p.expectNoOwnPort("when returned")
 	p.run("delete table inet fault", "nft", "-f", "-")
 	d.Stop()
 	if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
@@ -138,26 +134,6 @@ func TestTakeoverFromIPVSCanBeUndone(t *testing.T) {
 		t.Errorf("left are %+v and the virtual servers\n%s", found, p.servers())
 	}
 	d.Stop()
-}
-
-// expectNoOwnPort expects that a program of the node does not answer at the addresses of Services,
-// which are on a device of the node.
-func (p *probationer) expectNoOwnPort(when string) {
-	p.t.Helper()
-	const port = 2222
-	at, err := p.lab.Node.Serve(model.TCP, port)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, f := range model.Families {
-		to := netip.AddrPortFrom(p.services[0].ClusterAddrPort(f).Addr(), port)
-		if a, err := p.lab.Pods[2].Ask(model.TCP, to, time.Minute); err != nil || a.Outcome == lab.Answered {
-			p.t.Errorf("%s a port of the node at the address of a Service over %s: %s, %v", when, f, a, err)
-		}
-	}
-	if err := at.Close(); err != nil {
-		p.t.Error(err)
-	}
 }
 
 // servers returns the virtual servers, as ipvsadm saves them.

@@ -101,10 +101,8 @@ const markChain = "KUBE-MARK-MASQ"
 // in a table (pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go of Kubernetes
 // 1.36 and 1.37).
 type chainNames struct {
-	// hooked chains are jumped to from the built-in chains, inner ones are not. Those that protect are
-	// hooked, too, and stay in the probation: while addresses of Services are on a device, they reject
-	// what is not translated, which would meet programs of the node.
-	hooked, protect, inner []string
+	// hooked chains are jumped to from the built-in chains, inner ones are not.
+	hooked, inner []string
 }
 
 var chains = map[string]chainNames{
@@ -115,10 +113,9 @@ var chains = map[string]chainNames{
 	"filter": {
 		hooked: []string{
 			"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-FORWARD", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL",
-			"KUBE-NODE-PORT",
+			"KUBE-NODE-PORT", "KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER",
 		},
-		protect: []string{"KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER"},
-		inner:   []string{"KUBE-PROXY-CANARY", "KUBE-SOURCE-RANGES-FIREWALL"},
+		inner: []string{"KUBE-PROXY-CANARY", "KUBE-SOURCE-RANGES-FIREWALL"},
 	},
 	"mangle": {
 		inner: []string{"KUBE-PROXY-CANARY"},
@@ -134,15 +131,13 @@ var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
 // KUBE-IPTABLES-HINT) and of other programs that begin with KUBE- are not.
 func isChain(table, name string) bool {
 	names := chains[table]
-	return IsHooked(table, name) || slices.Contains(names.inner, name) ||
+	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
 		table == "nat" && hashed.MatchString(name)
 }
 
 // IsHooked reports whether kube-proxy jumps to a chain of a table of iptables from built-in
 // chains.
-func IsHooked(table, name string) bool {
-	return slices.Contains(chains[table].hooked, name) || slices.Contains(chains[table].protect, name)
-}
+func IsHooked(table, name string) bool { return slices.Contains(chains[table].hooked, name) }
 
 // legacyTable and legacyChain are where kube-proxy's rules of Services begin. A kubelet writes
 // other chains, and "kube-proxy --cleanup" removes this one, but not KUBE-PROXY-CANARY.
