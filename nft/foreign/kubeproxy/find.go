@@ -180,10 +180,10 @@ func baseChains(all map[string]bool) (names []string) {
 // suspend it are at its head; other programs may have inserted some before them.
 const headRules = 32
 
-// readChain adds a chain if it has rules. It reads from a socket of its own and closes it,
-// because the kernel lists the remaining rules, which may be tens of thousands, only when
-// they are read. The comment by which a rule of ours is known is a match of xtables after a
-// program saved and restored all rules with the tools of iptables-nft.
+// readChain adds a chain if it has rules, but not the one that keeps the node's own ports from addresses on
+// [IPVSDevice]. It reads from a socket of its own, because the kernel lists the remaining rules, which may
+// be tens of thousands, only when they are read. The comment by which a rule of ours is known is a match of
+// xtables after a program saved and restored all rules with the tools of iptables-nft.
 func (f *Found) readChain(netNS int, p Part) (err error) {
 	conn, err := open(netNS)
 	if err != nil {
@@ -198,7 +198,7 @@ func (f *Found) readChain(netNS int, p Part) (err error) {
 		rules++
 		return rules < headRules
 	})
-	if p.Suspended = len(p.handles) > 0; rules > 0 {
+	if p.Suspended = len(p.handles) > 0; p.Suspended || rules > 0 && p.Chain != "KUBE-IPVS-FILTER" {
 		f.Parts = append(f.Parts, p)
 	}
 	return err
