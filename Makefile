@@ -128,10 +128,11 @@ wake-keda: ## WAKES (200) clients of Deployments that the real KEDA scales from 
 	@.ci/cluster
 	WAKES='$(WAKES)' integration/e2e/wake-keda
 
-test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose
+test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES, TESTS and ARCH choose, SUITES=cluster a move from IPVS
 ifeq ($(ARCH),amd64)
 	@.ci/setup nft ip sysctl iptables ipset ipvsadm qemu-system-x86_64 depmod xz cpio
 	@.ci/nft-versions
+	@$(if $(findstring cluster,$(SUITES)),.ci/cluster)
 else
 	@.ci/setup qemu-system-aarch64 depmod xz cpio
 	GOOS=linux GOARCH=$(ARCH) go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap-linux-$(ARCH) ./cmd/kube-vmap

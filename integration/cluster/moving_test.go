@@ -1,8 +1,10 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +24,7 @@ import (
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/process"
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/foreign/kubeproxy"
 )
@@ -38,9 +41,12 @@ const (
 // wrong, and that rules of other programs stay as they are, is tested in integration/takeover.
 func TestMoveInAndOutLosesNoPacket(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"nftables", "iptables"} {
+	for _, mode := range []string{"nftables", "iptables", "ipvs"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
+			if mode == "ipvs" && os.Getenv("KUBE_VMAP_OWN_MACHINE") == "" {
+				t.Skip("SKIPPED, NOTHING TESTED: this needs IPVS, and a machine of its own; `make test-kernels SUITES=cluster` has some")
+			}
 			newMove(t, mode).run(t)
 		})
 	}
@@ -69,6 +75,11 @@ func newMove(t *testing.T, mode string) *move {
 }
 
 func (m *move) run(t *testing.T) {
+	withoutNode := map[string]bool{
+		"a take-over that fails": true, // the fault is for the node itself
+		// In ipvs mode the node's requests come from addresses on a device, which is removed.
+		"another take-over, killed in the probation": m.mode == "ipvs", "kube-proxy comes back and ends": m.mode == "ipvs",
+	}
 	for _, step := range []struct {
 		name string
 		do   func(*move, *testing.T)
@@ -82,8 +93,8 @@ func (m *move) run(t *testing.T) {
 		{"beside a kube-proxy that cannot be seen", (*move).besideHidden},
 	} {
 		crowd := traffic.Start(m.clients...)
-		if step.name == "a take-over that fails" {
-			crowd = traffic.Start(m.clients[0], m.clients[2]) // the fault is for the node itself
+		if withoutNode[step.name] {
+			crowd = traffic.Start(m.clients[0], m.clients[2])
 		}
 		clustertest.Must(t, crowd.Add(clustertest.Context(t), m.to))
 		step.do(m, t)
@@ -102,7 +113,9 @@ func (m *move) preflight(t *testing.T) {
 
 func (m *move) preflightSays(t *testing.T, want string) {
 	t.Helper()
-	name := map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"}[m.mode]
+	name := map[string]string{
+		"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)", "ipvs": "kube-proxy (ipvs)",
+	}[m.mode]
 	i := preflightItem(t, m.Lab.Node, name, "--kubeconfig="+m.kubeconfig)
 	if i.Verdict != programs.Fine || !strings.HasPrefix(i.Detail, want) {
 		t.Errorf("%+v, want %s", i, want)
@@ -116,12 +129,30 @@ func (m *move) fail(t *testing.T) {
 	m.runProxy(t, m.kubeconfig)
 	m.logs(t, suspended)
 	m.preflightSays(t, "suspended: ")
+	m.hidesNode(t)
 	m.node(t, fault, "nft", "-f", "-")
 	_, err := m.proxy.AwaitLog(t.Context(), 0, "the return", process.Message("kube-vmap does nothing on this node"))
 	clustertest.Must(t, err)
 	m.servedBy(t, "kube-proxy")
 	m.node(t, "delete table inet fault", "nft", "-f", "-")
 	m.event(t, "TakeoverFailed", "do not answer that did before")
+}
+
+// hidesNode checks that others do not reach a program of the node by the addresses of a Service, which
+// ipvs mode has on a device of the node.
+func (m *move) hidesNode(t *testing.T) {
+	t.Helper()
+	if m.mode != "ipvs" {
+		return
+	}
+	const other = 9999
+	server, err := m.Lab.Node.ServeAt(model.TCP, netip.AddrPortFrom(netip.IPv6Unspecified(), other))
+	clustertest.Must(t, err)
+	for _, from := range []*traffic.Client{m.clients[0], m.clients[2]} {
+		err = errors.Join(err, from.Comes(traffic.Target{Name: "unused port", Addrs: m.to.Addrs, Port: other}, lab.Refused,
+			traffic.Timeout, traffic.Over(model.TCP)...))
+	}
+	clustertest.Must(t, errors.Join(err, server.Close()))
 }
 
 // logs waits for a line of kube-vmap's log.
@@ -151,6 +182,7 @@ func (m *move) takeOver(t *testing.T) {
 	for _, what := range map[string][]string{
 		"nftables": {"table ip kube-proxy", "table ip6 kube-proxy"},
 		"iptables": {"ip nat: ", "ip filter: ", "ip mangle: ", "ip6 nat: ", "ip6 filter: ", "ip6 mangle: "},
+		"ipvs":     {"ip nat: ", "ip6 filter: ", "virtual servers of IPVS (", "ipsets KUBE-", "device kube-ipvs0"},
 	}[m.mode] {
 		if logged := m.logs(t, removed)["removed"]; !strings.Contains(logged, what) {
 			t.Errorf("it logs that it removed %s, without %s", logged, what)

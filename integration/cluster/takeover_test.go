@@ -15,6 +15,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
+	"kube-vmap/nft/foreign/kubeproxy"
 )
 
 // otherPorts are flags of a kube-proxy whose servers use other ports, or none.
@@ -28,7 +29,7 @@ table inet fault {
 
 var ours = regexp.MustCompile(`(?ms)^table ip6? kube-vmap .*?^}\n`)
 
-// awaitTheirs waits for kube-proxy's rules of a Service in both families, in either mode.
+// awaitTheirs waits for kube-proxy's rules of a Service in both families, in any mode.
 func (m *move) awaitTheirs(t *testing.T, service string, to traffic.Target) {
 	t.Helper()
 	clustertest.Must(t, m.theirs.Await(clustertest.Context(t), "kube-proxy's rules of a Service", func() error {
@@ -37,8 +38,12 @@ func (m *move) awaitTheirs(t *testing.T, service string, to traffic.Target) {
 			all += m.node(t, "", program+"-save")
 		}
 		rules := linesWith(ours.ReplaceAllString(all, ""), m.ns.Name+"/"+service)
-		for _, addr := range to.Addrs {
-			if !strings.Contains(rules, addr.String()) {
+		for _, f := range model.Families {
+			addr := to.Addrs[f].String()
+			if m.mode == "ipvs" {
+				rules, addr = m.servers(t), to.At(f).String()
+			}
+			if !strings.Contains(rules, addr) {
 				return fmt.Errorf("none for %s", addr)
 			}
 		}
@@ -106,8 +111,14 @@ func (m *move) left(t *testing.T) string {
 			}
 		}
 	}
+	if m.mode == "ipvs" {
+		all += m.servers(t) + m.node(t, "", "ipset", "list", "-n") + linesWith(m.node(t, "", "ip", "link"), kubeproxy.IPVSDevice)
+	}
 	return all
 }
+
+// servers returns the virtual servers of IPVS, as ipvsadm saves them.
+func (m *move) servers(t *testing.T) string { return m.node(t, "", "ipvsadm", "-S", "-n") }
 
 func linesWith(text, part string) string {
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return !strings.Contains(line, part) }), "")

@@ -55,6 +55,11 @@ func (d disk) addSuites(chosen []suite) error {
 	var paths []string
 	for _, s := range chosen {
 		paths = append(append(paths, filepath.Join(s.name, "testdata")), s.reads...)
+		for _, name := range s.unused {
+			if err := d.write(filepath.Join(filepath.Dir(program), name), ""); err != nil {
+				return err
+			}
+		}
 	}
 	if paths = slices.DeleteFunc(paths, missing); len(paths) == 0 {
 		return nil

@@ -23,6 +23,11 @@ type suite struct {
 	reads []string // files of the tree that the others read, besides their testdata
 	flags []string // additional flags
 
+	// only are the tests of a suite that runs only if options choose it.
+	only   string
+	module string   // the folder of the package's Go module; empty for that of the top
+	unused []string // other programs that the package provides, which these tests do not run
+
 	// sample are the tests that run on other architectures than amd64, as a regular
 	// expression, unless options choose others. With none the suite does not run there.
 	sample string
@@ -69,6 +74,14 @@ var suites = []suite{
 	{name: "integration/security"},
 	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(ChangesToOneService|MapsGrowUnderTraffic)"},
 	{name: "integration/matrix", sample: "^TestMatrix$/^pods_detected_by_addresses$|^Test(PortsAreIndependent|OverwrittenMarks)"},
+	{
+		name: "integration/cluster", only: "^TestMoveInAndOutLosesNoPacket$/^ipvs$",
+		module: "integration/cluster", unused: []string{"scaler", "triggertest"},
+		reads: []string{
+			"deploy/base", "deploy/site", ".cache/cluster/stamp", ".cache/cluster/etcd", ".cache/cluster/kube-apiserver",
+			".cache/cluster/kube-controller-manager", ".cache/cluster/kube-proxy", ".cache/cluster/kubectl",
+		},
+	},
 }
 
 // chosen returns the suites that the options choose, with the tests to run.
@@ -82,6 +95,11 @@ func (o options) chosen() []suite {
 	for _, s := range suites {
 		if s.tests = o.tests.String(); sample {
 			s.tests = s.sample
+		} else if s.tests == "" {
+			s.tests = s.only
+		}
+		if s.only != "" && o.suites.String() == "" {
+			continue
 		}
 		if o.suites.MatchString(s.name) && !(sample && s.sample == "") {
 			chosen = append(chosen, s)
@@ -109,7 +127,7 @@ func (d disk) build(ctx context.Context, chosen []suite, o options) error {
 	for _, s := range chosen {
 		group.Go(func() error {
 			path := d.path(filepath.Join(s.name, "suite.test"))
-			return compile(ctx, o.arch, path, "test", "-c", "-ldflags", "-s -w", module+s.name)
+			return compile(ctx, o.arch, s.module, path, "test", "-c", "-ldflags", "-s -w", module+s.name)
 		})
 	}
 	group.Go(func() error {
@@ -117,7 +135,7 @@ func (d disk) build(ctx context.Context, chosen []suite, o options) error {
 			return d.useProgram(o.program)
 		}
 		const flags = "-w -X main.version=of-the-tests" // which tests expect
-		return compile(ctx, o.arch, d.path(program), "build", "-ldflags", flags, module+"cmd/kube-vmap")
+		return compile(ctx, o.arch, "", d.path(program), "build", "-ldflags", flags, module+"cmd/kube-vmap")
 	})
 	return group.Wait()
 }
@@ -132,11 +150,11 @@ func (d disk) useProgram(path string) error {
 	return d.write(program, string(content))
 }
 
-// compile runs a go command that writes a statically linked program.
-func compile(ctx context.Context, arch, path, command string, args ...string) error {
+// compile runs a go command in a folder that writes a statically linked program.
+func compile(ctx context.Context, arch, dir, path, command string, args ...string) error {
 	// Build: before the machine starts; ctx has no limit of time.
 	cmd := exec.CommandContext(ctx, "go", append([]string{command, "-o", path}, args...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strconv.Quote(cmd.String()), err, out)
 	}
@@ -152,6 +170,7 @@ var programs = []string{
 	"ip6tables-nft", "ip6tables-nft-save", "ip6tables-nft-restore",
 	"iptables-legacy", "iptables-legacy-save", "iptables-legacy-restore",
 	"ip6tables-legacy", "ip6tables-legacy-save", "ip6tables-legacy-restore",
+	"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore", // of kube-proxy
 }
 
 // extensions are the folders of iptables' extensions, on any architecture.
