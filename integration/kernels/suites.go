@@ -164,7 +164,7 @@ func compile(ctx context.Context, arch, dir, path, command string, args ...strin
 // programs are the programs of this machine that tests run, and that the wrappers of
 // other versions of nft need.
 var programs = []string{
-	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep", "ipvsadm", "ipset",
+	"nft", "ip", "sysctl", "sh", "readlink", "dirname", "true", "sleep", "ipvsadm", "ipset",
 	"mount", "modprobe", "ln", "uname", // of init
 	"iptables-nft", "iptables-nft-save", "iptables-nft-restore",
 	"ip6tables-nft", "ip6tables-nft-save", "ip6tables-nft-restore",
