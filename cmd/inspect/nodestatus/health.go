@@ -28,9 +28,6 @@ type Health struct {
 	PassiveHealth *PassiveHealth `json:"passiveHealth,omitempty"`
 	// WaitingPorts counts the Service ports, of one family, whose clients wait for an endpoint.
 	WaitingPorts int `json:"waitingPorts,omitempty"`
-	// ConnectionsPerSecond are the new ones to Services, since another such request in the last minute, or
-	// over a second; nil if that is not known, and in documents with Services.
-	ConnectionsPerSecond *float64 `json:"connectionsPerSecond,omitempty"`
 	// Network is nil if it is not known.
 	Network *Network `json:"network,omitempty"`
 	// Localhost are the loopback addresses at which kube-vmap accepts connections to node ports.

@@ -72,15 +72,6 @@ var fields = []field{
 		text: func(_ *Row, h *nodestatus.Health) string { return h.Position("EndpointSlice") },
 	},
 	{
-		title: "CONN/S", help: "new connections to Services per second, since the last status or over a second", wide: true,
-		text: func(_ *Row, h *nodestatus.Health) string {
-			if h.ConnectionsPerSecond == nil {
-				return ""
-			}
-			return strconv.FormatFloat(*h.ConnectionsPerSecond, 'f', 1, 64)
-		},
-	},
-	{
 		title: "TRACKED", help: "connections that the kernel tracks, of at most how many", wide: true,
 		text: func(_ *Row, h *nodestatus.Health) string {
 			if h.Network == nil {

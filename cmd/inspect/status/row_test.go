@@ -83,8 +83,8 @@ func TestWideTable(t *testing.T) {
 	var out bytes.Buffer
 	must(t, writeTable(&out, "wide", rows()))
 	for _, want := range []string{
-		"RUNNING   LAST-SYNC   SERVICES-AT   SLICES-AT   CONN/S   TRACKED   FAST-PATH   TAKE-OVER   STATUS\n",
-		"1d2h      1m0s        1003          1003        -        -         -           done        OK\n", strings.Repeat("x", 200) + "\n",
+		"RUNNING   LAST-SYNC   SERVICES-AT   SLICES-AT   TRACKED   FAST-PATH   TAKE-OVER   STATUS\n",
+		"1d2h      1m0s        1003          1003        -         -           done        OK\n", strings.Repeat("x", 200) + "\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)

@@ -25,13 +25,12 @@ func document() *nodestatus.Document {
 		Source: nodestatus.FromDaemon, Node: "node-1", Version: "v1.2.3", Ready: true, Time: now, Services: []nodestatus.Service{},
 		Health: &nodestatus.Health{
 			Started: now.Add(-26 * time.Hour), Source: "API server",
-			Positions:            []nodestatus.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "ServiceCIDR"}},
-			Sync:                 nodestatus.Sync{Last: now.Add(-time.Minute)},
-			Tables:               []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOpen}},
-			Repairs:              nodestatus.Count{Count: 7, Last: now.Add(-time.Minute)},
-			Takeover:             nodestatus.Takeover{State: nodestatus.TakeoverDone},
-			ConnectionsPerSecond: new(12.34),
-			Network:              &nodestatus.Network{Tracked: 7, TrackedMax: 100},
+			Positions: []nodestatus.Position{{Kind: "Service", ResourceVersion: "100"}, {Kind: "ServiceCIDR"}},
+			Sync:      nodestatus.Sync{Last: now.Add(-time.Minute)},
+			Tables:    []nodestatus.Table{{Family: "IPv4", State: nodestatus.TableOwned}, {Family: "IPv6", State: nodestatus.TableOpen}},
+			Repairs:   nodestatus.Count{Count: 7, Last: now.Add(-time.Minute)},
+			Takeover:  nodestatus.Takeover{State: nodestatus.TakeoverDone},
+			Network:   &nodestatus.Network{Tracked: 7, TrackedMax: 100},
 		},
 	}
 }
@@ -85,7 +84,6 @@ func TestStatusText(t *testing.T) {
   RUNNING       1d2h
   LAST-SYNC     1m0s
   SERVICES-AT   100
-  CONN/S        12.3
   TRACKED       7/100
   TAKE-OVER     done
 `

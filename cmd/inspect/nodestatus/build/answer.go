@@ -55,18 +55,13 @@ const maxConcurrent = 2
 
 // New returns the function that answers for the running process.
 func New(c Config) nodestatus.Source {
-	rate := &meter{read: c.Counts.Total}
 	slots, observations := semaphore.NewWeighted(maxConcurrent), semaphore.NewWeighted(maxConcurrent)
 	return func(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 		if q.Health { // without the loop, which may wait for the kernel
-			d := c.withHealth(ctx, &nodestatus.Document{
+			return c.withHealth(ctx, &nodestatus.Document{
 				Schema: nodestatus.Schema, Source: nodestatus.FromDaemon, Time: time.Now(), Node: c.NodeName, Version: c.Version,
 				Services: []nodestatus.Service{},
-			})
-			if d.Health != nil {
-				d.Health.ConnectionsPerSecond = rate.perSecond(ctx)
-			}
-			return d, nil
+			}), nil
 		}
 		var responses []Response
 		var observeErr error
