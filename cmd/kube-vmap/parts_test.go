@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/cmd/inspect/nodes"
 	"kube-vmap/cmd/inspect/nodestatus"
+	"kube-vmap/cmd/inspect/nodestatus/client"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -42,6 +46,22 @@ func TestEachPartHasItsOwnHandle(t *testing.T) {
 		if err := handle.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestStoppedProcessCanBeBypassed has a socket without a server.
+func TestStoppedProcessCanBeBypassed(t *testing.T) {
+	n := &proxyOrKernel{ThisNode: client.ThisNode{Client: client.Client{
+		Socket: fmt.Sprintf("@kube-vmap-test-stopped-%d", os.Getpid()), Timeout: 50 * time.Millisecond,
+	}}}
+	l, err := net.Listen("unix", n.Socket) //nolint:noctx // it listens immediately
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := n.Document(t.Context(), nodes.Node{}, nodestatus.Query{}); !errors.Is(err, client.ErrUnresponsive) ||
+		!strings.HasSuffix(err.Error(), "; --kernel reads the kernel's tables without it") {
+		t.Error(err)
 	}
 }
 

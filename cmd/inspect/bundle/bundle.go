@@ -91,7 +91,7 @@ could be collected.`,
 		Example: "  kube-vmap bundle\n  " + podExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			parts := parts(socket, cmd.Root().Version)
+			parts := parts(client.Client{Socket: socket}, cmd.Root().Version)
 			return run(cmd.Context(), output, parts, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -131,14 +131,14 @@ const (
 // parts returns the files of the archive. Their names have no underscore, or kubectl vmap bundle
 // would leave them out. A process that does not respond is asked only once, since each request
 // would wait for its timeout.
-func parts(socket, version string) []part {
+func parts(of client.Client, version string) []part {
 	var silent error
 	fromProxy := func(name, path string) part {
 		return part{Name: name, Write: func(ctx context.Context, w io.Writer) error {
 			if silent != nil {
 				return silent
 			}
-			err := client.Copy(ctx, socket, path, w)
+			err := of.Copy(ctx, path, w)
 			var timeout net.Error
 			if errors.Is(err, client.ErrUnresponsive) || errors.As(err, &timeout) && timeout.Timeout() {
 				silent = fmt.Errorf("not requested: %w", err)
@@ -157,7 +157,7 @@ func parts(socket, version string) []part {
 			if silent != nil {
 				return silent
 			}
-			d, err := client.Client{Socket: socket}.Get(ctx, nodestatus.Query{})
+			d, err := of.Get(ctx, nodestatus.Query{})
 			if err != nil {
 				return err
 			}
@@ -168,9 +168,9 @@ func parts(socket, version string) []part {
 		fromProxy("drift.txt", client.PathDrift),
 		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {
 			if silent != nil {
-				socket = "" // read the kernel directly
+				of.Socket = "" // read the kernel directly
 			}
-			return diff.RenderKernel(ctx, socket, w)
+			return diff.RenderKernel(ctx, of, w)
 		}},
 		{Name: "rules-others.nft", Write: func(_ context.Context, w io.Writer) error { return dump.WriteOthers(w) }},
 		{Name: "sysctl.txt", Write: writeSysctls},

@@ -3,11 +3,14 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,16 +24,16 @@ func TestLogsDoNotWaitForTheLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: client.AckRequests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == client.Path {
 			<-r.Context().Done()
 		}
-	}))}
+	})}
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close() }()
 	answered := []string{"config.yaml", "recent.log", "info.log", "metrics.txt"}
 	var failed []string
-	for _, p := range parts(socket, "") {
+	for _, p := range parts(client.Client{Socket: socket}, "") {
 		ctx, cancel := context.WithCancel(t.Context())
 		if !slices.Contains(answered, p.Name) { // these have all the time that they need
 			time.AfterFunc(time.Second, cancel)
@@ -47,6 +50,28 @@ func TestLogsDoNotWaitForTheLoop(t *testing.T) {
 	}
 	if !slices.Contains(failed, statusPart) {
 		t.Errorf("only %q fail", failed)
+	}
+}
+
+// TestStoppedProcessIsAskedOnce has a socket without a server.
+func TestStoppedProcessIsAskedOnce(t *testing.T) {
+	socket := fmt.Sprintf("@kube-vmap-test-stopped-%d", os.Getpid())
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var asked, spared int
+	for _, p := range parts(client.Client{Socket: socket, Timeout: 50 * time.Millisecond}, "") {
+		switch err := p.Write(t.Context(), io.Discard); {
+		case errors.Is(err, client.ErrUnresponsive) && !strings.HasPrefix(err.Error(), "not requested: "):
+			asked++
+		case errors.Is(err, client.ErrUnresponsive):
+			spared++
+		}
+	}
+	if asked != 1 || spared != 7 {
+		t.Errorf("%d requests have no response, %d were not sent, want 1 and 7", asked, spared)
 	}
 }
 

@@ -71,7 +71,7 @@ func run(ctx context.Context, flags *config.Flags, format string, stdout, stderr
 	}
 	var text bytes.Buffer
 	if c.Manifests == "" {
-		err = client.Copy(ctx, c.StatusSocket, client.PathDrift, &text)
+		err = client.Client{Socket: c.StatusSocket}.Copy(ctx, client.PathDrift, &text)
 	} else {
 		err = diffManifests(c, &text, stderr)
 	}
@@ -166,7 +166,7 @@ Flags that do not shape the rule set have no effect.`,
 			case c.Manifests != "":
 				return renderManifests(c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			return client.Copy(cmd.Context(), c.StatusSocket, client.PathRules, cmd.OutOrStdout())
+			return client.Client{Socket: c.StatusSocket}.Copy(cmd.Context(), client.PathRules, cmd.OutOrStdout())
 		},
 	}
 	flags.AddToCommand(cmd)
@@ -190,8 +190,8 @@ func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 
 // RenderKernel prints what the kernel holds. The running process knows its own rules;
 // without one, or if it does not respond, the rules of the defaults serve to recognize them.
-func RenderKernel(ctx context.Context, socket string, w io.Writer) error {
-	err := client.Copy(ctx, socket, client.PathKernel, w)
+func RenderKernel(ctx context.Context, from client.Client, w io.Writer) error {
+	err := from.Copy(ctx, client.PathKernel, w)
 	if errors.Is(err, client.ErrNotRunning) || errors.Is(err, client.ErrUnresponsive) {
 		return writeKernel(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
 	}

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
-// hintTimeout is how long to wait for a sign of life of the running kube-vmap. It only
-// adds hints to the answer.
-const hintTimeout = 3 * time.Second
+// hintTimeout is how long to wait for the running kube-vmap, which only adds hints to the answer, in
+// addition to how long it observes.
+const hintTimeout = 5 * time.Second
 
 const help = `Explain what would happen on this node to the first packet of a connection: which
 elements and chains it matches, which endpoints it may go to and with what probability,
@@ -67,7 +67,7 @@ func NewCommand() *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ask := client.Client{Socket: socket, AckTimeout: hintTimeout}.Get
+			ask := client.Client{Socket: socket, Timeout: hintTimeout + o.Observe}.Get
 			if o.Packets = args; len(args) > 0 {
 				return RunAll(cmd.Context(), o, ask, cmd.OutOrStdout())
 			}

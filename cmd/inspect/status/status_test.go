@@ -43,10 +43,10 @@ func serve(t *testing.T, d *nodestatus.Document) (socket string, asked *nodestat
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: client.AckRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = nodestatus.ParseQuery(r.URL.Query())
 		_ = d.Write(w)
-	}))}
+	})}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return socket, asked

@@ -49,7 +49,7 @@ func NewStatus(c StatusConfig) *Server {
 		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	return New(Config{
 		Name: "status", Address: c.Socket, Network: "unix", Minor: true, MaxConnections: maxStatus,
-		Handler: noStore(rootOnly(client.AckRequests(mux))), Log: c.Log,
+		Handler: noStore(rootOnly(mux)), Log: c.Log,
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"kube-vmap/cmd/inspect/nodestatus"
-	"kube-vmap/cmd/inspect/nodestatus/client"
 )
 
 // inspectServer serves a handler, with these timeouts of the server.
@@ -47,10 +46,10 @@ func oneAtATime(write Text) http.Handler { return write.serve(make(chan struct{}
 
 func TestSlowAnswerIsSent(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	ask := inspectServer(t, limit, client.AckRequests(StatusJSON(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
+	ask := inspectServer(t, limit, StatusJSON(func(context.Context, nodestatus.Query) (*nodestatus.Document, error) {
 		<-time.After(2 * limit)
 		return &nodestatus.Document{Node: "busy"}, nil
-	})))
+	}))
 	if code, text, err := ask(); err != nil || code != http.StatusOK || text == "" {
 		t.Errorf("%d %q, %v", code, text, err)
 	}

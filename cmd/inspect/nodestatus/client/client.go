@@ -51,6 +51,9 @@ func AddSocketFlag(f *pflag.FlagSet, socket *string) {
 // ErrNotRunning is returned if no process that can be trusted serves the socket.
 var ErrNotRunning = errors.New("no kube-vmap answers")
 
+// ErrUnresponsive is returned if a process holds the socket but does not respond in time.
+var ErrUnresponsive = errors.New("no response")
+
 // Limits of an answer, and of a [nodestatus.Document], which is held in memory, in bytes.
 const (
 	maxAnswer   = 1 << 30
@@ -61,20 +64,28 @@ const (
 type Client struct {
 	// Socket is "@name" or a path.
 	Socket string
-	// AckTimeout is how long the process may take to acknowledge a request; zero means
-	// five seconds.
-	AckTimeout time.Duration
+	// Timeout is how long the process may take until its answer begins; zero means [busyTimeout], or
+	// [healthTimeout] for its health alone.
+	Timeout time.Duration
 }
 
+const (
+	// busyTimeout is long: a loop that programs everything answers afterwards.
+	busyTimeout = 30 * time.Second
+	// healthTimeout is less than kubectl vmap waits for a node, so it prints why there is no answer.
+	// Health does not wait for the loop.
+	healthTimeout = 8 * time.Second
+)
+
 // Copy writes what the process serves at a path to w, with the errors of [Client.Get].
-func Copy(ctx context.Context, socket, path string, w io.Writer) error {
-	answer, err := Client{Socket: socket}.Ask(ctx, path)
+func (c Client) Copy(ctx context.Context, path string, w io.Writer) error {
+	answer, err := c.Ask(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer answer.Close()
 	if _, err := io.Copy(w, answer); err != nil {
-		return fmt.Errorf("copy the answer from %s: %w", socket, err)
+		return fmt.Errorf("copy the answer from %s: %w", c.Socket, err)
 	}
 	return nil
 }
@@ -84,6 +95,9 @@ func Copy(ctx context.Context, socket, path string, w io.Writer) error {
 // [ErrUnresponsive] if it does not respond.
 func (c Client) Get(ctx context.Context, q nodestatus.Query) (*nodestatus.Document, error) {
 	path := Path
+	if q.Health {
+		c.Timeout = cmp.Or(c.Timeout, healthTimeout)
+	}
 	if v := q.Values(); len(v) > 0 {
 		path += "?" + v.Encode()
 	}
@@ -105,13 +119,14 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%w: --status-socket is empty, which disables the socket; give the name or path that the "+
 			"running kube-vmap has", ErrNotRunning)
 	}
+	c.Timeout = cmp.Or(c.Timeout, busyTimeout)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Socket, err)
 	}
 	answer, err := c.client().Do(r)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, c.explain(ctx, err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return http.MaxBytesReader(nil, answer.Body, maxAnswer), nil
@@ -137,12 +152,13 @@ func (c Client) client() *http.Client {
 		if err := checkPeer(conn, c.Socket); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		return newTimedConn(conn, c.ackTimeout())
+		return conn, nil
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	return &http.Client{
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: c.Timeout},
+		Timeout:   2 * c.Timeout, // it may be stopped while it answers, which it does for 30 s at most
+	}
 }
-
-func (c Client) ackTimeout() time.Duration { return cmp.Or(c.AckTimeout, defaultAckTimeout) }
 
 // checkPeer returns an error unless root or this user listens on the socket (SO_PEERCRED,
 // unix(7)): any user can take an abstract name.
@@ -163,9 +179,10 @@ func checkPeer(conn net.Conn, socket string) error {
 	return fmt.Errorf("%w on %s: a program of uid %d holds the socket, and is not trusted", ErrNotRunning, socket, of.Uid)
 }
 
-func (c Client) explain(err error) error {
+func (c Client) explain(ctx context.Context, err error) error {
 	var inner *url.Error
-	if errors.As(err, &inner) {
+	late := errors.As(err, &inner) && inner.Timeout() && ctx.Err() == nil // or the backlog is full (EAGAIN)
+	if inner != nil {
 		err = inner.Err
 	}
 	switch {
@@ -181,10 +198,10 @@ func (c Client) explain(err error) error {
 			ErrNotRunning, c.Socket, place)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("ask on %s: only root may: %w", c.Socket, fs.ErrPermission)
-	case errors.Is(err, ErrUnresponsive), errors.Is(err, syscall.EAGAIN): // the backlog is full
-		return fmt.Errorf("%w on %s within %s: the process that holds it is stopped or gets no processor time (ps shows "+
-			"its state)",
-			ErrUnresponsive, c.Socket, c.ackTimeout())
+	case late:
+		return fmt.Errorf("%w on %s within %s: the process that holds it is stopped, gets no processor time or waits for "+
+			"the kernel (ps shows its state)",
+			ErrUnresponsive, c.Socket, c.Timeout)
 	}
 	return fmt.Errorf("ask on %s: %w", c.Socket, err)
 }
@@ -214,63 +231,4 @@ func (n *ThisNode) Find(context.Context) (nodes.List, error) {
 // Document returns the document of the process.
 func (n *ThisNode) Document(ctx context.Context, _ nodes.Node, q nodestatus.Query) (*nodestatus.Document, error) {
 	return n.Get(ctx, q)
-}
-
-// ErrUnresponsive is returned if a process holds the socket but does not respond: it is
-// stopped, or gets no processor time.
-var ErrUnresponsive = errors.New("no response")
-
-const (
-	// defaultAckTimeout is how long a process may take to acknowledge a request, see
-	// [AckRequests]. That takes it milliseconds, whatever else it does.
-	defaultAckTimeout = 5 * time.Second
-	// idleTimeout is how long its answer may then pause: other requests may come first, and a
-	// loop that programs everything answers afterwards.
-	idleTimeout = 30 * time.Second
-)
-
-// timedConn is a connection whose read timeout depends on whether the process has responded.
-// Its users read one at a time.
-type timedConn struct {
-	net.Conn
-
-	acknowledged bool
-}
-
-// newTimedConn returns the connection c with timeouts; it closes c on error.
-func newTimedConn(c net.Conn, ackTimeout time.Duration) (net.Conn, error) {
-	if err := c.SetDeadline(time.Now().Add(ackTimeout)); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return &timedConn{Conn: c}, nil
-}
-
-// Read implements [io.Reader]. The timeout of the first byte began with the connection.
-func (p *timedConn) Read(b []byte) (int, error) {
-	if p.acknowledged {
-		if err := p.SetDeadline(time.Now().Add(idleTimeout)); err != nil {
-			return 0, err
-		}
-	}
-	n, err := p.Conn.Read(b)
-	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-	case late && !p.acknowledged:
-		err = ErrUnresponsive
-	case late:
-		err = fmt.Errorf("no data for %s, although the process responds: %w", idleTimeout, err)
-	case n > 0:
-		p.acknowledged = true
-	}
-	return n, err
-}
-
-// AckRequests acknowledges each request (102 Processing, RFC 2518 section 10.1) before it
-// is handled, so the client can distinguish a busy process from a stopped one.
-func AckRequests(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoAtLeast(1, 1) { // HTTP/1.0 has no such status
-			w.WriteHeader(http.StatusProcessing)
-		}
-		h.ServeHTTP(w, r)
-	})
 }
