@@ -96,9 +96,9 @@ func replyHash(e netip.AddrPort) uint32 {
 	return jhash.Mod(key, replyPick.count, replyPick.seed())
 }
 
-// retryRules note which endpoint accepts, and drop a refusal if its connection can be retried, which its priority says from rule to
-// rule. A client with session affinity forgets the endpoint: the packet becomes one of the client for
-// that.
+// retryRules note which endpoint accepts, and drop a refusal if its connection can be retried, which its
+// priority says from rule to rule. A client with session affinity forgets the endpoint: the packet becomes
+// one of the client for that.
 func retryRules(f model.Family, has func(SetID) bool) []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: f, Kind: kind} }
 	tcp, nodeAddr := protocolIs(model.TCP), originalIn(set(SetNodeIPs))
