@@ -1,12 +1,14 @@
 package retry
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log"
 	"net"
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +22,10 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/foreign/dump"
+	"kube-vmap/nft/foreign/simulate"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/socket"
 )
 
 // program is the argument with which this program is one of a pod.
@@ -265,6 +270,16 @@ func TestRetryMeetsWhoAccepts(t *testing.T) {
 				serving := s.lab.Pods[0].AddrPort(f, daemon.TargetPort)
 				number := regexp.MustCompile(fmt.Sprintf(`([0-9a-f]+:[0-9a-f]+) : %s \. %d`, serving.Addr(), serving.Port())).FindStringSubmatch(
 					labtest.Run(t, s.lab.Node.Host, "", "nft", "list", "table "+table))[1]
+				conn, err := socket.Open(s.lab.Node.FD())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				// nft takes longer to list the map than an element lasts, on a busy machine.
+				accepted, err := dump.NewReader(conn).Set(simulate.Table{Family: nft.FamilyName(f), Name: nft.TableName()}, "accepted")
+				if err != nil {
+					t.Fatal(err)
+				}
 				for _, k := range daemon.Kinds {
 					c := client{s.lab.Outside, k, f}
 					to := s.service.AddrPort(s.lab.Node, f, k, 0)
@@ -272,8 +287,11 @@ func TestRetryMeetsWhoAccepts(t *testing.T) {
 						if _, err := s.ask(c, daemon.ClientAddr(f, int(s.lab.Outside.FreshPort())%clients), 100*time.Millisecond); err != nil {
 							t.Fatal(err)
 						}
-						list := labtest.Run(t, s.lab.Node.Host, "", "nft", "list", "map "+table+" accepted")
-						return regexp.MustCompile(fmt.Sprintf(`%d \. %s expires \S+ : %s`, to.Port(), to.Addr(), number)).MatchString(list)
+						e, found, err := accepted.Find(slices.Concat(binary.BigEndian.AppendUint16(nil, to.Port()), []byte{0, 0}, to.Addr().AsSlice()))
+						if err != nil {
+							t.Fatal(err)
+						}
+						return found && nft.ClassID(binary.NativeEndian.Uint32(e.Data)) == number
 					})
 					element := fmt.Sprintf("%d . %s", to.Port(), to.Addr())
 					labtest.Run(t, s.lab.Node.Host, fmt.Sprintf("flush map %s accepted; add element %[1]s accepted { %s timeout 1h : %s }",
