@@ -296,10 +296,8 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 	case id.Method == pickSticky:
 		return id.stickyRules()
 	case id.N > MaxSlots:
-		return append(rules, []Rule{
-			{notICMP(fam), translate(id.set(SetEndpointsMany), d)},
-			{notICMP(fam), translate(id.set(SetEndpointsMany), pick{count: 1})}, // see endpointRules
-		}...)
+		return append(rules, Rule{notICMP(fam), translate(id.set(SetEndpointsMany), d)},
+			Rule{notICMP(fam), translate(id.set(SetEndpointsMany), pick{count: 1})}) // see endpointRules
 	}
 	first := ChainID{Family: id.Family, Kind: ChainEndpoint, Local: id.Local}
 	if id.N == 1 {

@@ -175,7 +175,7 @@ func durationText(d time.Duration) string {
 }
 
 // endpointNumbers are the numbers of a pool's endpoints, in the order of its lists: what the
-// kernel remembers for a client, or of the endpoint that accepted last.
+// kernel remembers for a client, or of an endpoint that has just accepted.
 //
 // A number follows from the endpoint alone. So it survives restarts, other slots and other
 // endpoints without any state, and is the same on all nodes. It need only be unique within

@@ -30,8 +30,8 @@ import (
 // A retry goes to an endpoint that has just accepted, if the Service still has it: the number in
 // accepted follows from the source of the reply, and map sticky-endpoints has the endpoint. At random,
 // one of 600 connections would meet four endpoints that refuse, if a fifth of them do. An entry is not
-// replaced until it expires: deleted elements remain in the kernel's table for a second
-// (nft_rhash_gc), which takes few with the same key. Clients with session affinity are retried at random.
+// replaced until it expires: when each reply deleted and added it, retries missed it at times (Linux
+// 6.18). Clients with session affinity are retried at random.
 
 const (
 	// maxRetries is how often a connection is retried within retryTime.

@@ -25,7 +25,7 @@ type suite struct {
 
 	// only are the tests of a suite that runs only if options choose it.
 	only   string
-	module string   // the folder of the package's Go module; empty for that of the top
+	module string   // the folder of the package's Go module, unless it is the top one
 	unused []string // other programs that the package provides, which these tests do not run
 
 	// sample are the tests that run on other architectures than amd64, as a regular

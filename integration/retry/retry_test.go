@@ -253,10 +253,41 @@ func TestThreeRetries(t *testing.T) {
 	}
 }
 
+// number returns the number by which the rule set has an endpoint, as nft prints it.
+func (s *scene) number(endpoint netip.AddrPort) string {
+	s.Helper()
+	of := regexp.MustCompile(fmt.Sprintf(`([0-9a-f]+:[0-9a-f]+) : %s \. %d`, endpoint.Addr(), endpoint.Port()))
+	list := labtest.Run(s, s.lab.Node.Host, "", "nft", "list", "table "+nft.FamilyName(model.FamilyOf(endpoint.Addr()))+" kube-vmap")
+	return of.FindStringSubmatch(list)[1]
+}
+
+// keep has the endpoint of a number as the one that has just accepted at a frontend, for an hour.
+func (s *scene) keep(to netip.AddrPort, number string) {
+	s.Helper()
+	text := fmt.Sprintf("flush map %s kube-vmap accepted; add element %[1]s kube-vmap accepted { %d . %s timeout 1h : %s }",
+		nft.FamilyName(model.FamilyOf(to.Addr())), to.Port(), to.Addr(), number)
+	labtest.Run(s, s.lab.Node.Host, text, "nft", "-f", "-")
+}
+
+// accepted returns the set of endpoints that have just accepted. nft takes longer to list it than an
+// element lasts, on a busy machine.
+func (s *scene) accepted(f model.Family) *simulate.Set {
+	s.Helper()
+	conn, err := socket.Open(s.lab.Node.FD())
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = conn.Close() })
+	set, err := dump.NewReader(conn).Set(simulate.Table{Family: nft.FamilyName(f), Name: nft.TableName()}, "accepted")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return set
+}
+
 // TestRetryMeetsWhoAccepts has three endpoints of four refuse. The map gets the number of the fourth when
 // that accepts, and then keeps it: each client is refused once at most.
 func TestRetryMeetsWhoAccepts(t *testing.T) {
-	const clients = 50
 	for name, service := range map[string]daemon.Service{
 		"random": {}, "rr": {Scheduler: "rr"}, "sh": {Scheduler: "sh"}, "mh": {Scheduler: "mh"}, "local": {LocalOutside: true},
 	} {
@@ -266,56 +297,50 @@ func TestRetryMeetsWhoAccepts(t *testing.T) {
 			s := newScene(t, lab.Options{Pods: 1}, service, "--protect-tables=false")
 			s.set(daemon.Serve(t, 1, s.lab.Pods...)...)
 			for _, f := range model.Families {
-				table := nft.FamilyName(f) + " kube-vmap"
-				serving := s.lab.Pods[0].AddrPort(f, daemon.TargetPort)
-				number := regexp.MustCompile(fmt.Sprintf(`([0-9a-f]+:[0-9a-f]+) : %s \. %d`, serving.Addr(), serving.Port())).FindStringSubmatch(
-					labtest.Run(t, s.lab.Node.Host, "", "nft", "list", "table "+table))[1]
-				conn, err := socket.Open(s.lab.Node.FD())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = conn.Close() })
-				// nft takes longer to list the map than an element lasts, on a busy machine.
-				accepted, err := dump.NewReader(conn).Set(simulate.Table{Family: nft.FamilyName(f), Name: nft.TableName()}, "accepted")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, k := range daemon.Kinds {
-					c := client{s.lab.Outside, k, f}
-					to := s.service.AddrPort(s.lab.Node, f, k, 0)
-					eventually.Holds(t, fmt.Sprint(c, " is accepted"), func() bool {
-						if _, err := s.ask(c, daemon.ClientAddr(f, int(s.lab.Outside.FreshPort())%clients), 100*time.Millisecond); err != nil {
-							t.Fatal(err)
-						}
-						e, found, err := accepted.Find(slices.Concat(binary.BigEndian.AppendUint16(nil, to.Port()), []byte{0, 0}, to.Addr().AsSlice()))
-						if err != nil {
-							t.Fatal(err)
-						}
-						return found && nft.ClassID(binary.NativeEndian.Uint32(e.Data)) == number
-					})
-					element := fmt.Sprintf("%d . %s", to.Port(), to.Addr())
-					labtest.Run(t, s.lab.Node.Host, fmt.Sprintf("flush map %s accepted; add element %[1]s accepted { %s timeout 1h : %s }",
-						table, element, number), "nft", "-f", "-")
-					refused, _ := s.counts()
-					var group errgroup.Group
-					for n := range clients {
-						group.Go(func() error {
-							a, err := s.ask(c, daemon.ClientAddr(f, n), patience)
-							if err == nil && a.Outcome != lab.Answered {
-								err = fmt.Errorf("client %d at %s: %s after %s", n, c, a, a.Took)
-							}
-							return err
-						})
-					}
-					if err := group.Wait(); err != nil {
-						t.Error(err)
-					}
-					if after, _ := s.counts(); after == refused || after > refused+clients {
-						t.Errorf("%d clients at %s were refused %d times", clients, c, after-refused)
+				number, accepted := s.number(s.lab.Pods[0].AddrPort(f, daemon.TargetPort)), s.accepted(f)
+				for _, c := range clients(s.lab.Outside) {
+					if c.f == f {
+						s.meetWhoAccepts(c, number, accepted)
 					}
 				}
 			}
 		})
+	}
+}
+
+func (s *scene) meetWhoAccepts(c client, number string, accepted *simulate.Set) {
+	s.Helper()
+	const clients = 50
+	to := s.service.AddrPort(s.lab.Node, c.f, c.kind, 0)
+	key := slices.Concat(binary.BigEndian.AppendUint16(nil, to.Port()), []byte{0, 0}, to.Addr().AsSlice())
+	eventually.Holds(s, fmt.Sprint(c, " is accepted"), func() bool {
+		from := daemon.ClientAddr(c.f, int(s.lab.Outside.FreshPort())%clients)
+		if _, err := s.ask(c, from, 100*time.Millisecond); err != nil {
+			s.Fatal(err)
+		}
+		e, found, err := accepted.Find(key)
+		if err != nil {
+			s.Fatal(err)
+		}
+		return found && nft.ClassID(binary.NativeEndian.Uint32(e.Data)) == number
+	})
+	s.keep(to, number)
+	refused, _ := s.counts()
+	var group errgroup.Group
+	for n := range clients {
+		group.Go(func() error {
+			a, err := s.ask(c, daemon.ClientAddr(c.f, n), patience)
+			if err == nil && a.Outcome != lab.Answered {
+				err = fmt.Errorf("client %d at %s: %s after %s", n, c, a, a.Took)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		s.Error(err)
+	}
+	if after, _ := s.counts(); after == refused || after > refused+clients {
+		s.Errorf("%d clients at %s were refused %d times", clients, c, after-refused)
 	}
 }
 
@@ -357,27 +382,22 @@ func TestRetryMeetsAnotherEndpoint(t *testing.T) {
 	}
 }
 
-// TestRetryMeetsNoRemovedEndpoint removes the endpoint that accepted last, while others refuse.
+// TestRetryMeetsNoRemovedEndpoint removes the only endpoint that accepts. The map keeps its number.
 func TestRetryMeetsNoRemovedEndpoint(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, lab.Options{Pods: 3}, daemon.Service{RetryRefused: true})
+	s := newScene(t, lab.Options{Pods: 3}, daemon.Service{RetryRefused: true}, "--protect-tables=false")
 	s.set(daemon.Serve(t, 1, s.lab.Pods[0])[0], s.lab.Pods[1].Host)
+	for _, f := range model.Families {
+		s.keep(s.service.ClusterAddrPort(f), s.number(s.lab.Pods[0].AddrPort(f, daemon.TargetPort)))
+	}
+	s.set(s.lab.Pods[1].Host, s.lab.Pods[2].Host)
 	var group errgroup.Group
 	var o outcomes
-	connect := func() {
-		for _, f := range model.Families {
-			for range 50 {
-				s.connect(&group, client{s.lab.Outside, model.KindClusterIP, f}, &o)
-			}
+	for _, f := range model.Families {
+		for range 50 {
+			s.connect(&group, client{s.lab.Outside, model.KindClusterIP, f}, &o)
 		}
 	}
-	connect()
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	o.refused.Store(0)
-	s.set(s.lab.Pods[1].Host, s.lab.Pods[2].Host)
-	connect()
 	if err := group.Wait(); err != nil || o.refused.Load() != 100 {
 		t.Fatalf("%v, %d of 100 connections refused without an endpoint that accepts", err, o.refused.Load())
 	}

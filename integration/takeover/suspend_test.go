@@ -54,7 +54,7 @@ var nftModes = []struct {
 }{
 	{"nftables", true, func(m *machine) { m.run(nftablesMode(m.t), "nft", "-f", "-") }, 8},
 	{"iptables", false, func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") }, 6},
-	// Without its device, ipvs mode shows as iptables mode. KUBE-IPVS-FILTER is no part.
+	// Without its device, ipvs mode shows as iptables mode. KUBE-IPVS-FILTER is not a part.
 	{"ipvs", false, func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") }, 5},
 }
 

@@ -72,7 +72,7 @@ type Client struct {
 const (
 	// busyTimeout is long: a loop that programs everything answers afterwards.
 	busyTimeout = 30 * time.Second
-	// healthTimeout is less than kubectl vmap waits for a node, so it prints why there is no answer.
+	// healthTimeout is less than kubectl vmap waits for a node, so it prints the reason.
 	// Health does not wait for the loop.
 	healthTimeout = 8 * time.Second
 )
